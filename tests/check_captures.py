@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Judges captures of RoCEv2 (`pointsman tea --pcap DIR`): tshark finds no malformed frame, and scapy the same check value (iCRC) in every N-th one.
 With --tunnels, captures of packets in tunnels (GRE with a key), with --messages those of RedPlane's messages (`pointsman failover --pcap DIR`): scapy builds every
-N-th one again, with the same lengths and checksums.
+N-th one again, with the same lengths and checksums. With --fabric, those of a switch of a fabric: tshark and scapy judge the lengths and checksums of TCP over IPv4,
+also behind notes, and probes are whole frames.
 
-    check_captures.py [--every N] [--first N] [--tunnels | --messages] FILE.pcap...     exit code 1: a frame is wrong, or there are none
+    check_captures.py [--every N] [--first N] [--tunnels | --messages | --fabric] FILE.pcap...     exit code 1: a frame is wrong, or there are none
     check_captures.py --self-test"""
 
 import argparse
@@ -13,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from scapy.contrib.roce import BTH
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import GRE, Ether
 from scapy.packet import Raw
@@ -22,6 +23,11 @@ from scapy.utils import PcapReader, wrpcap
 # Frames that tshark cannot take apart, or that break a protocol's rules.
 WRONG = "_ws.malformed || _ws.expert.severity >= 8388608"
 PORT = 4791
+# Between switches of a fabric: HULA's probes, and P4TE's notes: a kind, a byte and an EtherType before a packet. Verdicts have lost the data, not their sum.
+OURS = 0x88B5
+VERDICTS = (2, 3)
+NEXT_SWITCH = "01:80:c2:00:00:0e"
+LEAST_FRAME = 60
 
 
 def tshark(path, display_filter, first, options):
@@ -84,6 +90,26 @@ def is_summed(frame):
     return bytes(Ether(frame[:14]) / ip / udp / Raw(datagram[8:])) == frame
 
 
+def is_fabric(packet):
+    return TCP in packet or packet.type == OURS
+
+
+def is_fabric_right(frame):
+    """Whether a probe is a whole frame, and scapy gives a segment, also behind a note, the same lengths and checksums."""
+    packet = Ether(frame)
+    if packet.type == OURS and packet.dst == NEXT_SWITCH:
+        return len(frame) >= LEAST_FRAME
+    ip = IP(frame[18:]) if packet.type == OURS else packet[IP]
+    original = bytes(ip.original)
+    if TCP not in ip:
+        return False
+    ip.delfieldval("len")
+    ip.delfieldval("chksum")
+    if packet.type != OURS or frame[14] not in VERDICTS:
+        ip[TCP].delfieldval("chksum")
+    return bytes(ip) == original
+
+
 # What frames are judged, how scapy judges one, tshark's filter for them, and its options: messages have the port of RoCEv2, and are not taken apart.
 ROCE = (is_roce, icrc_is_right, "infiniband", [])
 TUNNELS = (is_in_tunnel, is_built_again, "gre", [])
@@ -93,6 +119,7 @@ MESSAGES = (
     f"udp.srcport == {PORT} && udp.dstport == {PORT}",
     ["-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-d", f"udp.port=={PORT},data"],
 )
+FABRIC = (is_fabric, is_fabric_right, f"tcp || eth.type == {OURS}", ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"])
 
 
 def check(path, every, first=1000000, kind=ROCE):
@@ -150,6 +177,29 @@ def self_test():
                 wrpcap(str(path), [frame])
                 judged, _, wrong = check(path, 1, kind=MESSAGES)
                 assert judged == 1 and bool(wrong) == bool(expected), (source, name, judged, wrong)
+        segment = IP(src="10.0.2.2", dst="10.0.1.1") / TCP(sport=80, dport=1024, flags="A", seq=7, ack=9, window=500)
+        switches = Ether(src="02:50:4d:00:00:01", dst="02:50:4d:00:00:02", type=OURS)
+        probe = Ether(dst=NEXT_SWITCH, type=OURS) / Raw(bytes(46))
+        noted, verdict = [switches / Raw(bytes([kind]) + b"\x00\x08\x00" + bytes(segment)) for kind in (1, 2)]
+        acknowledgment = Ether(dst="02:00:00:00:00:02") / segment
+        cases = [
+            ("probe", probe, []),
+            ("noted", noted, [18 + 10, 18 + 24, 18 + 34]),
+            ("verdict", verdict, [18 + 3, 18 + 10, 18 + 19]),
+            ("acknowledgment", acknowledgment, [14 + 10, 14 + 17, 14 + 28, 14 + 33, 14 + 35, 14 + 36]),
+        ]
+        for name, packet, damages in cases:
+            for at in [None, *damages, len(bytes(packet))]:
+                frame = bytearray(bytes(packet))
+                if at is not None and at < len(frame):
+                    frame[at] ^= 1
+                elif at is not None:
+                    del frame[-1]
+                path = Path(folder) / f"{name}.pcap"
+                wrpcap(str(path), [Ether(bytes(frame))])
+                judged, _, wrong = check(path, 1, kind=FABRIC)
+                # A segment without its last byte is none.
+                assert judged == int(name != "acknowledgment" or at != 54) and bool(wrong) == (at is not None), (name, at, judged, wrong)
         path = Path(folder) / "good.pcap"
         whole = path.read_bytes()
         path.write_bytes(whole + whole[24:-1])
@@ -164,12 +214,13 @@ def main():
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--tunnels", action="store_true", help="the frames are packets in tunnels")
     kinds.add_argument("--messages", action="store_true", help="the frames are RedPlane's messages")
+    kinds.add_argument("--fabric", action="store_true", help="the frames leave a switch of a fabric")
     parser.add_argument("--self-test", action="store_true")
     args = parser.parse_args()
     if args.self_test:
         self_test()
         return 0
-    kind = TUNNELS if args.tunnels else MESSAGES if args.messages else ROCE
+    kind = TUNNELS if args.tunnels else MESSAGES if args.messages else FABRIC if args.fabric else ROCE
     total, total_seen, all_wrong = 0, 0, []
     for path in args.files:
         judged, seen, wrong = check(path, max(args.every, 1), args.first, kind)

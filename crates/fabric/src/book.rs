@@ -30,6 +30,8 @@ impl std::error::Error for UnknownName {}
 #[derive(Clone, Debug)]
 struct TableNames {
     id: u32,
+    /// Entries that it has room for.
+    size: i64,
     fields: BTreeMap<String, (u32, MatchType)>,
 }
 
@@ -95,7 +97,7 @@ impl Book {
                 _ => MatchType::Unspecified,
             };
             let fields = t.match_fields.iter().map(|f| (f.name.clone(), (f.id, kind(&f.r#match)))).collect();
-            (name, TableNames { id, fields })
+            (name, TableNames { id, size: t.size, fields })
         };
         let action = |a: &pointsman_control::proto::p4info::Action| {
             let (id, name) = named(&a.preamble);
@@ -124,6 +126,22 @@ impl Book {
                 .map(|((id, name), field)| (name, (id, field)))
                 .collect(),
         }
+    }
+
+    /// The first table for which there are too many entries among these: its name, how many there are, and how many it has room for.
+    pub fn overfull(&self, entities: &[p4rt::Entity]) -> Option<(&str, usize, usize)> {
+        let mut entries: BTreeMap<u32, usize> = BTreeMap::new();
+        for entity in entities {
+            if let Some(Kind::TableEntry(entry)) = &entity.entity
+                && !entry.is_default_action
+            {
+                *entries.entry(entry.table_id).or_default() += 1;
+            }
+        }
+        self.tables.iter().find_map(|(name, table)| {
+            let (size, entries) = (usize::try_from(table.size).ok()?, *entries.get(&table.id)?);
+            (size > 0 && entries > size).then_some((name.as_str(), entries, size))
+        })
     }
 
     /// A cell of a register.

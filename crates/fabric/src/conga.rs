@@ -14,6 +14,7 @@ pub const SCHEME: Scheme = Scheme {
     says: "leaves report to each other how loaded the paths are, and flowlets take the least loaded uplink",
     program: include_str!("../../../p4/programs/conga/main.p4"),
     settings: &[ECN, HASH, gap(500.0), TAU, AGE, HOLD],
+    climbs: true,
     ordered: &[],
     instead: &[],
     entities,

@@ -40,6 +40,17 @@ pub enum FillError {
     Unknown(UnknownName),
     /// A session does not take the entities.
     Desired(DesiredError),
+    /// A table of a switch is too small for the network.
+    Full {
+        /// The switch.
+        switch: String,
+        /// The table.
+        table: String,
+        /// Entries that the network needs.
+        entries: usize,
+        /// Entries that the table has room for.
+        size: usize,
+    },
 }
 
 impl fmt::Display for FillError {
@@ -47,6 +58,11 @@ impl fmt::Display for FillError {
         match self {
             FillError::Unknown(e) => e.fmt(f),
             FillError::Desired(e) => e.fmt(f),
+            FillError::Full { switch, table, entries, size } => write!(
+                f,
+                "network: {switch} needs {entries} entries in the table `{table}`, which has room for {size}: describe a smaller network, \
+                 or name a copy of the program with a larger table in `program.file`"
+            ),
         }
     }
 }
@@ -107,7 +123,7 @@ impl Controller {
     /// different seeds.
     ///
     /// # Errors
-    /// The program has not the tables that the scheme fills.
+    /// The program has not the tables that the scheme fills, or one of them is too small.
     pub fn new(
         topology: Topology,
         choice: Choice,
@@ -242,6 +258,10 @@ impl Controller {
         self.routes = Routes::of(&self.topology, &self.links_down());
         (0..self.sessions.len() as u32).map(SwitchId).try_for_each(|switch| {
             let entities = (self.choice.scheme.entities)(&self.place(switch)).map_err(FillError::Unknown)?;
+            if let Some((table, entries, size)) = self.book.overfull(&entities) {
+                let switch = self.topology.switches()[switch.0 as usize].name.clone();
+                return Err(FillError::Full { switch, table: table.into(), entries, size });
+            }
             self.sessions[switch.0 as usize].set_desired(entities).map_err(FillError::Desired)?;
             self.follow(switch)
         })

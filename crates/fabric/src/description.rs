@@ -82,6 +82,9 @@ fn description(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<D
         top.missing("switches", remedy, problems);
     }
     let topology = network?;
+    if let Some(message) = choice.as_ref().and_then(|c| c.misfit(&topology)) {
+        problems.add(&top.place_of("scheme"), "scheme.name", message);
+    }
     let mut p4runtime: Vec<Option<String>> = vec![None; topology.switches().len()];
     for (name, address) in addresses?.texts(problems) {
         let field = format!("switches.{}", name.value);
@@ -125,6 +128,25 @@ mod tests {
         assert_eq!(found.p4runtime, ["192.0.2.1:9559", "[2001:db8::2]:9559", "192.0.2.3:9559"]);
         assert_eq!((found.choice.scheme.name, found.choice.setting("probe_period_us")), ("hula", 1000.0));
         assert_eq!((found.topology.hosts().len(), found.program), (2, None));
+    }
+
+    #[test]
+    fn a_scheme_that_climbs_needs_tiers() {
+        let flat = "[network]\nswitch = [{ name = \"a\" }, { name = \"b\" }]\n\
+            host = [{ name = \"h1\", address = \"10.0.0.2\" }, { name = \"h2\", address = \"10.0.1.2\" }]\n\
+            link = [{ ends = [\"h1\", \"a:1\"] }, { ends = [\"h2\", \"b:1\"] }, { ends = [\"a:2\", \"b:2\"] }]\n\
+            [switches]\na = \"a:1\"\nb = \"b:1\"\n";
+        for (scheme, fits) in
+            [("ecmp", true), ("p4te", true), ("hula", false), ("conga", false), ("ours", false)]
+        {
+            let found = Description::read("fabric.toml", &format!("{flat}[scheme]\nname = \"{scheme}\"\n"));
+            let error = found.map(|_| ()).map_err(|e| e.to_string());
+            let right = match &error {
+                Ok(()) => fits,
+                Err(e) => !fits && e.contains(&format!("scheme.name: `{scheme}` chooses among links")),
+            };
+            assert!(right, "{scheme}: {error:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub const SCHEME: Scheme = Scheme {
     says: "a hash of the flow chooses among the shortest paths",
     program: include_str!("../../../p4/programs/ecmp/main.p4"),
     settings: &[ECN, HASH, HOLD],
+    climbs: false,
     ordered: &[],
     instead: &[],
     entities: |place| routing(place, "EcmpIngress"),

@@ -16,6 +16,7 @@ pub const SCHEME: Scheme = Scheme {
     says: "probes find the least busy path to each switch with hosts, and flowlets take it",
     program: include_str!("../../../p4/programs/hula/main.p4"),
     settings: &[ECN, HASH, GAP, PERIOD, OVERHEAD],
+    climbs: true,
     ordered: &[],
     instead: &[(OVERHEAD.name, PERIOD.name)],
     entities,

@@ -16,6 +16,7 @@ pub const SCHEME: Scheme = Scheme {
     says: "each packet takes the less loaded of two random uplinks, and the first bytes of flows are sent first",
     program: include_str!("../../../p4/programs/ours/main.p4"),
     settings: &[ECN, HASH, TAU, AGE, CLASS, PAUSE],
+    climbs: true,
     ordered: &[],
     instead: &[],
     entities,

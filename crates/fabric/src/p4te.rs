@@ -68,6 +68,7 @@ pub const SCHEME: Scheme = Scheme {
         Setting::number("clamp_kib", 32.0, (1.0, 1e6), "KiB in flight that `clamp` allows"),
         Setting::number("clamp_us", 500.0, (1.0, 1e6), "microseconds for which `clamp` does"),
     ],
+    climbs: false,
     ordered: &[("green_percent", "red_percent")],
     instead: &[(CLASS.name, LARGE.name)],
     entities,

@@ -9,6 +9,7 @@ pub const LETFLOW: Scheme = Scheme {
     says: "each flowlet takes a random one of the shortest paths",
     program: include_str!("../../../p4/programs/letflow/main.p4"),
     settings: &[ECN, HASH, GAP, HOLD],
+    climbs: false,
     ordered: &[],
     instead: &[],
     entities: |place| {
@@ -29,6 +30,7 @@ pub const SPRAY: Scheme = Scheme {
     says: "each packet takes a random one of the shortest paths",
     program: include_str!("../../../p4/programs/spray/main.p4"),
     settings: &[ECN, HASH, HOLD],
+    climbs: false,
     ordered: &[],
     instead: &[],
     entities: |place| routing(place, "SprayIngress"),

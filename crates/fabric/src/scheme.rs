@@ -151,6 +151,8 @@ pub struct Scheme {
     pub program: &'static str,
     /// Its settings.
     pub settings: &'static [Setting],
+    /// Whether it chooses only among ports that lead to a higher tier: in a network without one, it chooses paths as `ecmp` does.
+    pub climbs: bool,
     /// Pairs of settings of which the first is at most as large as the second.
     pub ordered: &'static [(&'static str, &'static str)],
     /// Pairs of settings of which the first, unless it is 0, takes the place of the second: a scenario writes one of them.
@@ -217,6 +219,12 @@ pub fn one_queue(_: &Choice) -> u8 {
     1
 }
 
+/// What to write where a scheme is wanted.
+fn remedy() -> String {
+    let all: Vec<&str> = SCHEMES.iter().map(|s| s.name).collect();
+    format!("write the name of a scheme: {}", all.join(", "))
+}
+
 /// A scheme with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
@@ -237,19 +245,23 @@ impl Choice {
         SCHEMES.iter().find(|s| s.name == name).map(Choice::of)
     }
 
+    /// The same of a name in a file; an unknown one is reported for this field.
+    pub fn find(name: &At<String>, field: &str, problems: &mut Problems<'_>) -> Option<Self> {
+        let found = Choice::named(&name.value);
+        if found.is_none() {
+            problems.add(&name.place, field, format!("unknown scheme `{}`: {}", name.value, remedy()));
+        }
+        found
+    }
+
     /// Reads a table `[scheme]`: `name`, and the settings of the scheme of that name.
     pub fn read(mut table: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
-        let all: Vec<&str> = SCHEMES.iter().map(|s| s.name).collect();
-        let remedy = format!("write the name of a scheme: {}", all.join(", "));
+        let remedy = remedy();
         let Some(name): Option<At<String>> = table.name("name", &remedy, problems) else {
             table.finish(problems);
             return None;
         };
-        let Some(mut choice) = Choice::named(&name.value) else {
-            let field = table.field("name");
-            problems.add(&name.place, field, format!("unknown scheme `{}`: {remedy}", name.value));
-            return None;
-        };
+        let mut choice = Choice::find(&name, &table.field("name"), problems)?;
         for (level, setting) in choice.levels.iter_mut().zip(choice.scheme.settings) {
             *level = setting.read(&mut table, problems).unwrap_or(*level);
         }
@@ -271,6 +283,20 @@ impl Choice {
         }
         table.finish(problems);
         Some(choice)
+    }
+
+    /// Why the scheme means nothing in this network, with the remedy; `None` if it does.
+    pub fn misfit(&self, topology: &Topology) -> Option<String> {
+        let flat = topology.tiers().iter().all(|tier| matches!(*tier, 0 | u32::MAX));
+        (self.scheme.climbs && flat).then(|| {
+            let others = SCHEMES.iter().filter(|s| !s.climbs).map(|s| s.name);
+            format!(
+                "`{}` chooses among links to switches without hosts, and this network has none, so that it would choose paths as `ecmp` does: \
+                 add such switches, or write {}",
+                self.scheme.name,
+                others.collect::<Vec<_>>().join(", ")
+            )
+        })
     }
 
     /// The value of a setting, if the scheme has it.

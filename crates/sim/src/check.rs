@@ -26,6 +26,8 @@ pub enum Law {
     Little,
     /// No packet enters a switch twice.
     Loops,
+    /// A flow between hosts that a shortest path connects makes progress.
+    Starvation,
 }
 
 impl Law {
@@ -51,6 +53,7 @@ impl Law {
             Law::Utilisation => "utilisation_law",
             Law::Little => "littles_law",
             Law::Loops => "loop_freedom",
+            Law::Starvation => "starvation_freedom",
         }
     }
 }

@@ -16,7 +16,8 @@ use std::net::Ipv4Addr;
 /// Where UDP begins: behind Ethernet and IPv4 without options, or IPv6 without extension headers.
 const UDP4: usize = 14 + 20;
 const UDP6: usize = 14 + 40;
-const UDP4_END: usize = UDP4 + 8;
+/// Bytes of the headers of a datagram over IPv4.
+pub(crate) const UDP4_END: usize = UDP4 + 8;
 const UDP6_END: usize = UDP6 + 8;
 /// Payload that requests and answers need: kind, connection, request.
 pub const MIN_PAYLOAD: usize = 16;

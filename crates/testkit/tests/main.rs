@@ -4,6 +4,7 @@
 mod balancer;
 mod balancer_engine;
 mod balancer_sixteen;
+mod captures;
 mod fabric;
 mod hits;
 mod lengths;

@@ -68,6 +68,11 @@ fn line_into(t: &mut Table<'_, '_>, out: &mut Line, problems: &mut Problems<'_>)
         out.queue_bytes = (queue.value * 1024.0) as u64;
     }
     if let Some(loss) = t.number("loss", 0.0, 1.0, problems) {
+        if loss.value == 1.0 {
+            let message =
+                "a link that loses every frame connects nothing: write less than 1, or remove the link";
+            problems.add(&loss.place, t.field("loss"), message);
+        }
         out.loss = loss.value;
     }
 }

@@ -144,6 +144,9 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
     let scenarios = network::read(&path.display().to_string(), text, &loader(path))?;
     let points = points(scenarios, path.parent().unwrap_or(Path::new("")))?;
     let Some(first) = points.first() else { return Err(FlagError::NoPoints.into()) };
+    for with_one_scheme in points.chunk_by(|a, b| a.scenario.choice == b.scenario.choice) {
+        network::check(&with_one_scheme[0].scenario, &with_one_scheme[0].data_plane)?;
+    }
     let first_seed = args.seed.unwrap_or(first.scenario.seed);
     if let Some(file) = &args.flows {
         results::write(file, "--flows", plan(&first.scenario, first_seed)?)?;

@@ -70,7 +70,7 @@ pub use state::{
     Digest, Event, EventKind, IdleEntry, Kept, RestoreError, SavedEntry, State, StateError, SwitchState,
     Watch,
 };
-pub use stats::{Anomalies, DropReason, PortStats, Stats};
+pub use stats::{Anomalies, DropReason, PortStats, QueueCounts, Stats};
 pub use switch::{
     Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Retired, Sink, Switch,
     WaitingPacket, Worker, Workspace,

@@ -71,6 +71,33 @@ pub struct PortStats {
     pub queued: u64,
 }
 
+/// Counters of one egress queue. Packets that found it empty and its port free went past it, and do not count.
+///
+/// Packets are conserved: [`QueueCounts::enqueued`] = [`QueueCounts::dequeued`] + [`QueueCounts::waiting`], after every call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Packets that came into it. Those that found it full are in [`PortStats::queue_full`].
+    pub enqueued: u64,
+    /// Packets that were taken out of it.
+    pub dequeued: u64,
+    /// Packets that are in it now, counted one by one.
+    pub waiting: u64,
+}
+
+impl QueueCounts {
+    /// Whether every packet that came in has left or is there.
+    pub fn is_conserved(&self) -> bool {
+        self.enqueued == self.dequeued + self.waiting
+    }
+
+    /// Adds those of another worker.
+    pub(crate) fn add(&mut self, o: &QueueCounts) {
+        self.enqueued += o.enqueued;
+        self.dequeued += o.dequeued;
+        self.waiting += o.waiting;
+    }
+}
+
 /// Things that went wrong without deciding a packet's fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anomalies {

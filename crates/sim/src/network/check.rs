@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Laws that hold in a network.
-pub(super) const LAWS: [Law; 4] = [Law::Loops, Law::Translation, Law::Packets, Law::Requests];
+pub(super) const LAWS: [Law; 5] =
+    [Law::Loops, Law::Translation, Law::Packets, Law::Requests, Law::Starvation];
 
 /// Where TTL lies in the frames of this simulation.
 const TTL: usize = 22;

@@ -1,6 +1,6 @@
 //! How far apart hosts are. Checkers and bounds use it, so that they share nothing with the routes of the component that they judge.
 
-use pointsman_topology::{End, Topology};
+use pointsman_topology::{End, HostId, LinkId, Topology};
 
 /// Shortest paths between hosts, in switches, with all links up.
 #[derive(Clone, Debug)]
@@ -14,20 +14,10 @@ pub struct Distances {
 impl Distances {
     /// Those of a topology.
     pub fn new(topology: &Topology) -> Self {
-        let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); topology.switches().len()];
-        let mut home = vec![0; topology.hosts().len()];
-        for link in topology.links() {
-            match link.ends {
-                [End::Switch(a, _), End::Switch(b, _)] => {
-                    neighbours[a.0 as usize].push(b.0 as usize);
-                    neighbours[b.0 as usize].push(a.0 as usize);
-                }
-                [End::Switch(s, _), End::Host(h)] | [End::Host(h), End::Switch(s, _)] => {
-                    home[h.0 as usize] = s.0 as usize;
-                }
-                [End::Host(_), End::Host(_)] => {}
-            }
-        }
+        let neighbours = neighbours(topology, |_| true);
+        let home: Vec<usize> = (0..topology.hosts().len() as u32)
+            .map(|h| topology.uplink(HostId(h)).map_or(0, |(s, ..)| s.0 as usize))
+            .collect();
         let mut leaves = home.clone();
         leaves.sort_unstable();
         leaves.dedup();
@@ -46,10 +36,37 @@ impl Distances {
         self.switches[self.homes[from as usize]][self.homes[to as usize]]
     }
 
+    /// Whether a path between two hosts that is as short as any of the intact network has only links of which this is true.
+    pub fn has_path(
+        &self,
+        topology: &Topology,
+        (from, to): (u32, u32),
+        is_up: impl Fn(LinkId) -> bool,
+    ) -> bool {
+        let home = |host| topology.uplink(HostId(host)).filter(|(.., link)| is_up(*link)).map(|(s, ..)| s);
+        let (Some(first), Some(last)) = (home(from), home(to)) else { return false };
+        let switches = passed(&neighbours(topology, is_up), first.0 as usize)[last.0 as usize];
+        switches < u8::MAX && switches == self.between(from, to)
+    }
+
     /// The largest of these numbers, without hosts that cannot reach each other.
     pub fn longest(&self) -> u8 {
         self.switches.iter().flatten().copied().filter(|n| *n < u8::MAX).max().unwrap_or(1)
     }
+}
+
+/// By switch: those at the other ends of its links of which this is true.
+fn neighbours(topology: &Topology, is_up: impl Fn(LinkId) -> bool) -> Vec<Vec<usize>> {
+    let mut out: Vec<Vec<usize>> = vec![Vec::new(); topology.switches().len()];
+    for (id, link) in (0..).map(LinkId).zip(topology.links()) {
+        if let [End::Switch(a, _), End::Switch(b, _)] = link.ends
+            && is_up(id)
+        {
+            out[a.0 as usize].push(b.0 as usize);
+            out[b.0 as usize].push(a.0 as usize);
+        }
+    }
+    out
 }
 
 /// How many switches a packet from one of them to each passes, both included; 255 if there is no path.

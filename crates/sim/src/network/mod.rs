@@ -4,8 +4,10 @@
 //! server; one controller keeps a session with each.
 
 mod check;
+mod conserve;
 mod control;
 mod distance;
+mod fit;
 mod flows;
 mod hosts;
 mod outcome;
@@ -20,7 +22,7 @@ pub use flows::{Class, ClassResults, Fate, Flow, FlowResults, Flows, Load, Patte
 pub use outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, Port, uplink_ports};
 pub use pointsman_fabric::is_network;
 pub use read::read;
-pub use run::run;
+pub use run::{check, run};
 pub use timeline::{Cut, Timeline};
 
 use crate::arrivals::ArrivalModel;
@@ -100,6 +102,12 @@ impl NetworkScenario {
     /// A number, in hexadecimal, that identifies this scenario and program (FNV-1a).
     pub fn fingerprint(&self, program: &[u8]) -> String {
         crate::scenario::fingerprint(&format!("{self:?}"), program)
+    }
+
+    /// Within this time the controller knows of a change of a link, and the switches have what follows from it: the news, and six messages
+    /// between them and the controller.
+    pub fn reaction_ns(&self) -> u64 {
+        self.detection_ns.saturating_add(self.control_delay_ns.saturating_mul(7))
     }
 
     /// Its point of the sweep as text: `load=0.6 scheme=ecmp`, or nothing.

@@ -1,10 +1,10 @@
 //! From TOML to network scenarios.
 
-use super::{LinkEvent, NetworkScenario, Traffic, Work, flows, sweep};
+use super::{LinkEvent, NetworkScenario, Traffic, Work, fit, flows, sweep};
 use crate::scenario::Load;
 use crate::scenario::parts::{LONGEST_S, arrivals, choice, event_time, needed, ns, payload};
 use pointsman_fabric::scheme_and_program;
-use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
+use pointsman_topology::reader::{At, ConfigErrors, Place, Problems, Table};
 use pointsman_topology::{Topology, read as topology};
 
 /// What a simulation may keep in memory.
@@ -35,7 +35,14 @@ fn scenarios(
         problems.add(&scheme_place, "scheme", "[sweep] has schemes: remove this table");
     }
     let place = top.place_of(if top.place_of("traffic") == top.place { "flows" } else { "traffic" });
-    let points = sweep.points(scenario(top, load, problems)?, problems);
+    let (base, places) = scenario(top, load, problems)?;
+    for choice in sweep.schemes() {
+        fit::scheme(&choice.value, (&choice.place, "sweep.scheme"), &base, &places, problems);
+    }
+    if !sweep.has_schemes() {
+        fit::scheme(&base.choice, (&scheme_place, "scheme.name"), &base, &places, problems);
+    }
+    let points = sweep.points(base, problems);
     let needed = points.iter().map(NetworkScenario::memory_bytes).fold(0.0, f64::max);
     if needed > MEMORY_LIMIT_BYTES {
         let (needed, limit) = (needed / GIB, MEMORY_LIMIT_BYTES / GIB);
@@ -53,7 +60,7 @@ fn scenario(
     top: &mut Table<'_, '_>,
     load: &Load<'_>,
     problems: &mut Problems<'_>,
-) -> Option<NetworkScenario> {
+) -> Option<(NetworkScenario, fit::Places)> {
     let name = top.name("name", "give the scenario a name: name = \"leaf-spine\"", problems);
     let seed = top.integer("seed", 0, u64::MAX >> 1, problems).map_or(1, |v| v.value);
     let duration =
@@ -68,15 +75,12 @@ fn scenario(
     let (choice, program) = scheme_and_program(top, problems);
     let network_place = top.place_of("network");
     let network = top.table("network", problems).and_then(|t| topology(t, problems));
-    let work = work(top, network.as_ref(), load, problems);
+    let (work, dscp_place) = work(top, network.as_ref(), load, problems).unzip();
     let events = top.tables("event", problems);
     let network = network?;
-    // Flows that have started last until they are finished, or their hosts lose patience.
-    let end = match &work {
-        Some(Work::Requests(_)) => duration.map(|d| (ns(d), "`duration_s`")),
-        Some(Work::Flows(_)) => duration.map(|d| (ns(d) + ns(patience), "`duration_s` and `patience_s`")),
-        None => None,
-    };
+    let end = duration.zip(work.as_ref()).map(|(duration, work)| {
+        (fit::end(ns(duration), ns(patience), work), "`duration_s` and `patience_s`")
+    });
     let mut events: Vec<LinkEvent> =
         events.into_iter().filter_map(|t| event(t, &network, end, problems)).collect();
     events.sort_by_key(|e| e.at_ns);
@@ -84,7 +88,8 @@ fn scenario(
         problems.add(&network_place, "network", "traffic needs two hosts or more: add some");
     }
     let (name, duration, choice, work) = (name?, duration?, choice?, work?);
-    Some(NetworkScenario {
+    let places = fit::Places { network: network_place, dscp: dscp_place? };
+    let scenario = NetworkScenario {
         name: name.value,
         point: Vec::new(),
         seed,
@@ -98,24 +103,28 @@ fn scenario(
         detection_ns,
         work,
         events,
-    })
+    };
+    Some((scenario, places))
 }
 
-/// What the hosts do: exactly one of `[traffic]` and `[flows]`.
+/// What the hosts do, and the place of the DSCP of large flows: exactly one of `[traffic]` and `[flows]`.
 fn work(
     top: &mut Table<'_, '_>,
     network: Option<&Topology>,
     load: &Load<'_>,
     problems: &mut Problems<'_>,
-) -> Option<Work> {
+) -> Option<(Work, Place)> {
     let place = top.place_of("flows");
     match (top.table("traffic", problems), top.table("flows", problems)) {
         (Some(_), Some(_)) => {
             problems.add(&place, "flows", "hosts send requests or flows: remove this table, or [traffic]");
             None
         }
-        (Some(t), None) => traffic(t, load, problems).map(Work::Requests),
-        (None, Some(t)) => flows::read(t, network?, problems).map(Work::Flows),
+        (Some(t), None) => traffic(t, load, problems).map(|t| (Work::Requests(t), place)),
+        (None, Some(t)) => {
+            let dscp = t.place_of("dscp_large");
+            flows::read(t, network?, problems).map(|f| (Work::Flows(f), dscp))
+        }
         (None, None) => {
             let remedy = "write a table [traffic] with the hosts' `arrivals`, or a table [flows]";
             top.missing("traffic", remedy, problems);

@@ -1,5 +1,6 @@
 //! One simulation of a network.
 
+use super::conserve;
 use super::control::{Control, Sent};
 use super::flows::Senders;
 use super::hosts::{Ended, Hosts};
@@ -50,6 +51,14 @@ struct World<'s, E: Executor, H: Hosts> {
     events: u64,
     /// Of all switches, before the hosts began.
     before: ControlCounts,
+}
+
+/// Checks that the program can be filled for the network, as far as that is known before a simulation.
+///
+/// # Errors
+/// The program is not one that the controller can fill, or a table is too small.
+pub fn check<E>(scenario: &NetworkScenario, data_plane: &DataPlane<E>) -> Result<(), StartError> {
+    Control::new(scenario, data_plane).map(drop)
 }
 
 /// Simulates a network once.
@@ -322,7 +331,8 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         self.counting.end(&uplinks(topology, &self.network));
         let control = self.control_counts().since(&self.before);
         let ended = Ended { now, missing: dropped + waiting, consumed, created };
-        let results = self.hosts.finish(&ended);
+        let mut results = self.hosts.finish(&ended);
+        conserve::check(topology, &mut self.network, &mut results.violations);
         let (requests, latency) = results.requests.unzip();
         let fabric = results.flows.map(|flows| Fabric {
             scheme: self.scenario.choice.scheme.name.into(),

@@ -12,7 +12,7 @@ const MOST_POINTS: usize = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     place: Place,
-    schemes: Vec<Choice>,
+    schemes: Vec<At<Choice>>,
     loads: Vec<At<f64>>,
 }
 
@@ -21,12 +21,16 @@ pub(super) fn read(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Sweep {
     let place = t.place.clone();
     let mut schemes: Vec<At<Choice>> = Vec::new();
     let field = t.field("scheme");
-    for scheme in t.names_or_tables("scheme", problems).unwrap_or_default() {
+    let listed = t.names_or_tables("scheme", problems);
+    if listed.as_ref().is_some_and(Vec::is_empty) {
+        problems.add(&t.place_of("scheme"), &field, "write one scheme or more, or omit this");
+    }
+    for scheme in listed.unwrap_or_default() {
         match scheme {
-            Ok(name) => match Choice::named(&name.value) {
-                Some(value) => schemes.push(At { value, place: name.place }),
-                None => problems.add(&name.place, &field, format!("unknown scheme `{}`", name.value)),
-            },
+            Ok(name) => {
+                let found = Choice::find(&name, &field, problems);
+                schemes.extend(found.map(|value| At { value, place: name.place }));
+            }
             Err(table) => {
                 let place = table.place.clone();
                 schemes.extend(Choice::read(table, problems).map(|value| At { value, place }));
@@ -34,20 +38,30 @@ pub(super) fn read(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Sweep {
         }
     }
     problems.twice(&schemes, &field);
-    let loads = t.numbers("load", LOADS.0, LOADS.1, problems).unwrap_or_default();
+    let before = problems.count();
+    let loads = t.numbers("load", LOADS.0, LOADS.1, problems);
+    if problems.count() == before && loads.as_ref().is_some_and(Vec::is_empty) {
+        problems.add(&t.place_of("load"), t.field("load"), "write one load or more, or omit this");
+    }
+    let loads = loads.unwrap_or_default();
     problems.twice(&loads, &t.field("load"));
     let points = schemes.len().max(1) * loads.len().max(1);
     if points > MOST_POINTS {
         problems.add(&place, "sweep", format!("{points} points: at most {MOST_POINTS}; split the sweep"));
     }
     t.finish(problems);
-    Sweep { place, schemes: schemes.into_iter().map(|s| s.value).collect(), loads }
+    Sweep { place, schemes, loads }
 }
 
 impl Sweep {
     /// Whether it has schemes.
     pub fn has_schemes(&self) -> bool {
         !self.schemes.is_empty()
+    }
+
+    /// The schemes, each with its place.
+    pub fn schemes(&self) -> &[At<Choice>] {
+        &self.schemes
     }
 
     /// The scenario at every point, those of one scheme together.
@@ -61,11 +75,12 @@ impl Sweep {
             problems.add(&self.place, "sweep.scheme", "the program comes from a file: omit one of the two");
             return Vec::new();
         }
-        let one = |choices: &[Choice]| {
-            if choices.is_empty() { vec![base.choice.clone()] } else { choices.to_vec() }
-        };
+        let mut choices: Vec<Choice> = self.schemes.iter().map(|s| s.value.clone()).collect();
+        if choices.is_empty() {
+            choices.push(base.choice.clone());
+        }
         let mut out = Vec::new();
-        for choice in one(&self.schemes) {
+        for choice in choices {
             let mut scenario = NetworkScenario { choice, ..base.clone() };
             if self.has_schemes() {
                 scenario.point = words(&scenario.choice);

@@ -1,7 +1,9 @@
 //! Flows over TCP through networks of switches.
 
-use super::network::{points, read, run};
-use pointsman_sim::network::{Class, ClassResults, FlowResults, NetworkOutcome};
+use super::network::{plane, points, read, run};
+use pointsman_fabric::Choice;
+use pointsman_sim::check::Law;
+use pointsman_sim::network::{self, Class, ClassResults, FlowResults, NetworkOutcome};
 
 /// Leaves and spines at 1 Gbit/s, and flows as these lines say.
 fn scenario(leaves: u32, hosts: u32, flows: &str) -> String {
@@ -246,6 +248,121 @@ across_leaves = true",
     }
 }
 
+/// What another pattern has, and classes that are none.
+#[test]
+fn settings_that_mean_nothing() {
+    let good =
+        "size = [{ bytes = 1000 }]\npattern = \"random\"\narrivals = { process = \"poisson\", load = 0.5 }\n";
+    for (from, to, message) in [
+        (
+            "\"random\"",
+            "\"random\"\nsenders = 3",
+            "10:11: flows.senders: only the pattern \"incast\" has this",
+        ),
+        ("pattern = \"random\"", "receivers = 3", "flows.receivers: only the pattern \"incast\" has this"),
+        (
+            "\"random\"",
+            "\"permutation\"\nstride = [1, 1]",
+            "flows.stride: only the pattern \"stride\" has this",
+        ),
+        (
+            "\"random\"",
+            "\"incast\"\nsenders = 1\nstride = [1, 1]",
+            "flows.stride: only the pattern \"stride\" has this: remove it, or write pattern = \"stride\"",
+        ),
+        (
+            "\"random\"",
+            "\"random\"\ndscp_short = 8",
+            "10:14: flows.dscp_short: short and large flows both have 8",
+        ),
+        (
+            "\"random\"",
+            "\"random\"\ndscp_large = 0",
+            "10:14: flows.dscp_large: short and large flows both have 0",
+        ),
+        (
+            "\"random\"",
+            "\"random\"\ndscp_short = 9\ndscp_large = 9",
+            "flows.dscp_short: short and large flows both have 9: write two different numbers",
+        ),
+    ] {
+        let error = read(&scenario(2, 2, good).replace(from, to)).expect_err(message);
+        assert!(error.contains(message), "{message}: {error}");
+    }
+}
+
+/// What each part allows, and all together do not.
+#[test]
+fn parts_that_do_not_fit_each_other() {
+    let good = "size = [{ bytes = 1000 }]\narrivals = { process = \"poisson\", load = 0.5 }\n";
+    let event =
+        |at: f64| format!("[[event]]\nat_s = {at}\naction = \"link-down\"\nlink = \"leaf1-spine1\"\n");
+    let sweep = "[sweep]\nscheme = [\"ecmp\", { name = \"p4te\", large_dscp = 9 }]\n";
+    let at_once = good.replace("\"poisson\", load = 0.5", "\"at-once\", at_s = [0.2, 0.1]");
+    let scheme = |rest: &str| format!("{good}[scheme]\nname = {rest}\n");
+    for (flows, message) in [
+        (format!("{good}{}", event(5.0)), None),
+        (
+            format!("{good}{}", event(5.1)),
+            Some("11:8: event.at_s: the run ends after 5.1 s: write an earlier time"),
+        ),
+        (format!("{at_once}{}", event(5.199)), None),
+        (format!("{at_once}{}", event(5.2)), Some("event.at_s: the run ends after 5.2 s")),
+        (scheme("\"p4te\""), None),
+        (
+            scheme("\"p4te\"\nlarge_dscp = 9"),
+            Some(
+                "flows.dscp_large: large flows have 8, and `large_dscp` of the scheme `p4te` is 9: write the same number in both",
+            ),
+        ),
+        (format!("{good}dscp_large = 9\n[scheme]\nname = \"p4te\"\nlarge_dscp = 9\n"), None),
+        (
+            format!("{good}dscp_large = 9\n{}", &sweep.replace("9", "8")),
+            Some("10:14: flows.dscp_large: large flows have 9"),
+        ),
+        (format!("{good}{sweep}"), Some("flows.dscp_large: large flows have 8")),
+    ] {
+        let found = read(&scenario(2, 2, &flows)).map(|_| ());
+        match message {
+            None => assert_eq!(found, Ok(()), "{flows}"),
+            Some(message) => {
+                let error = found.expect_err(message);
+                assert!(error.contains(message), "{message}: {error}");
+            }
+        }
+    }
+}
+
+/// A packet fits every queue, in as many parts as the scheme has.
+#[test]
+fn queues_shorter_than_a_packet() {
+    let text = |kib: f64, scheme: &str| {
+        let flows = format!(
+            "size = [{{ bytes = 1000 }}]\narrivals = {{ process = \"poisson\", load = 0.5 }}\n[scheme]\nname = \"{scheme}\"\n"
+        );
+        let links = format!("spines = 2, fabric_link = {{ queue_kib = {kib} }}");
+        scenario(2, 2, &flows).replace("spines = 2", &links)
+    };
+    for (kib, scheme, message) in [
+        (1.5, "ecmp", None),
+        (
+            1.4,
+            "ecmp",
+            Some(
+                "4:1: network: the queue of leaf1-spine1 has 1433 bytes, and a packet takes 1514: write a larger `queue_kib`",
+            ),
+        ),
+        (3.0, "ours", None),
+        (2.9, "ours", Some("the queue of leaf1-spine1 has 2969 bytes in 2 parts")),
+    ] {
+        let found = read(&text(kib, scheme)).map(|_| ());
+        match message {
+            None => assert_eq!(found, Ok(()), "{kib} {scheme}"),
+            Some(message) => assert!(found.as_ref().is_err_and(|e| e.contains(message)), "{found:?}"),
+        }
+    }
+}
+
 /// Each pair of a scheme and a load is a scenario of its own; equal flows go through different schemes.
 #[test]
 fn sweeps() {
@@ -262,7 +379,15 @@ fn sweeps() {
     for (bad, message) in [
         ("[sweep]\nscheme = [\"ecmp\", \"ecmp\"]\n", "sweep.scheme: this value is in the list twice"),
         ("[sweep]\nload = [0.2, 0.20]\n", "sweep.load: this value is in the list twice"),
-        ("[sweep]\nscheme = [\"emcp\"]\n", "sweep.scheme: unknown scheme `emcp`"),
+        (
+            "[sweep]\nscheme = [\"emcp\"]\n",
+            "sweep.scheme: unknown scheme `emcp`: write the name of a scheme: ecmp, letflow, spray, hula",
+        ),
+        (
+            "[sweep]\nscheme = []\nload = [0.2]\n",
+            "11:10: sweep.scheme: write one scheme or more, or omit this",
+        ),
+        ("[sweep]\nload = []\n", "sweep.load: write one load or more, or omit this"),
         ("[sweep]\nload = [0]\n", "sweep.load: the number 0"),
         ("[scheme]\nname = \"ecmp\"\n[sweep]\nscheme = [\"ecmp\"]\n", "scheme: [sweep] has schemes"),
     ] {
@@ -272,6 +397,29 @@ fn sweeps() {
     let at_once = flows.replace("\"poisson\", load = 0.1", "\"at-once\"");
     let error = points(&format!("{}[sweep]\nload = [0.1]\n", scenario(2, 2, &at_once))).expect_err("no load");
     assert!(error.contains("sweep.load: there are no flows that start at a load"), "{error}");
+}
+
+/// Switches that know no way for what is for the first host: its flows starve, those that it sends and the one that it receives.
+#[test]
+fn a_black_hole_is_found() {
+    let ecmp = Choice::named("ecmp").expect("a scheme").scheme;
+    let route = "routes_v4.apply();";
+    assert_eq!(ecmp.program.matches(route).count(), 1);
+    let hole = ecmp.program.replace(route, &format!("if (hdr.ipv4.dst != 0x0a000402) {{ {route} }}"));
+    for cut in ["", "leaf1-spine1", "h1-leaf1"] {
+        let mut text =
+            scenario(2, 2, &format!("size = [{{ bytes = 20_000 }}]\npattern = \"stride\"\n{AT_ONCE}"));
+        if !cut.is_empty() {
+            text += &format!("[[event]]\nat_s = 0\naction = \"link-down\"\nlink = \"{cut}\"\n");
+        }
+        let scenario = read(&text).unwrap_or_else(|e| panic!("{e}"));
+        let outcome = network::run(&scenario, &*plane(&hole), 1).unwrap_or_else(|e| panic!("{e}"));
+        let found: Vec<(Law, u64)> = outcome.violations.counts.iter().map(|(law, n)| (*law, *n)).collect();
+        // Without its link, nothing else could be expected.
+        let expected = if cut == "h1-leaf1" { vec![] } else { vec![(Law::Starvation, 2)] };
+        assert_eq!(found, expected, "{cut}: {:?}", outcome.violations);
+        assert_eq!((flows(&outcome).started, flows(&outcome).finished), (4, 2));
+    }
 }
 
 /// Queues that mark keep themselves short: DCTCP then loses nothing where it lost much.

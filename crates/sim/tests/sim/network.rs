@@ -17,14 +17,16 @@ type Plane = Arc<DataPlane<Engine>>;
 /// The program of a scheme.
 fn program(scheme: &'static Scheme) -> Plane {
     static ALL: Mutex<BTreeMap<&str, Plane>> = Mutex::new(BTreeMap::new());
-    let compile = || {
-        let compiled = pointsman_frontend::compile("main.p4", scheme.program, &super::Repository, &[]);
-        let compiled = compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program;
-        let p4info = pointsman_control::p4info::p4info(&compiled).expect("it has a P4Info");
-        let program = pointsman_session::Program { p4info, device_config: scheme.name.into() };
-        Arc::new(DataPlane::new(program, Arc::new(compiled)))
-    };
-    ALL.lock().expect("no panic").entry(scheme.name).or_insert_with(compile).clone()
+    ALL.lock().expect("no panic").entry(scheme.name).or_insert_with(|| plane(scheme.program)).clone()
+}
+
+/// What switches with a program of this text run.
+pub fn plane(text: &str) -> Plane {
+    let compiled = pointsman_frontend::compile("main.p4", text, &super::Repository, &[]);
+    let compiled = compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program;
+    let p4info = pointsman_control::p4info::p4info(&compiled).expect("it has a P4Info");
+    let program = pointsman_session::Program { p4info, device_config: text.into() };
+    Arc::new(DataPlane::new(program, Arc::new(compiled)))
 }
 
 /// The scenario at every point of its sweep.
@@ -140,6 +142,16 @@ fn bad_scenarios() {
         ("rate_per_s = 10000", "rate_per_s = 1e12", "GiB of memory"),
         ("leaves = 3", "leaves = 1\n", "network.leaf_spine"),
         ("duration_s = 0.2", "duration_s = 0", "duration_s"),
+        (
+            "hosts_per_leaf = 2",
+            "hosts_per_leaf = 2\nfabric_link = { loss = 1.0 }",
+            "network.leaf_spine.fabric_link.loss: a link that",
+        ),
+        (
+            "hosts_per_leaf = 2",
+            "hosts_per_leaf = 2\nhost_link = { queue_kib = 0.1 }",
+            "network: the queue of h1-leaf1 has 102 bytes, and a packet takes 106: write a larger `queue_kib`",
+        ),
     ] {
         let text = NETWORK.replace(from, to);
         let error = match read(&text) {
@@ -156,15 +168,66 @@ fn bad_scenarios() {
     assert!(
         read(&format!("{NETWORK}{event}")).is_err_and(|e| e.contains("event.link: no link `leaf1-spine9`"))
     );
-    let late = event.replace("spine9", "spine1").replace("0.1", "0.2");
+    let late = event.replace("spine9", "spine1").replace("0.1", "1.2");
     let told = read(&format!("{NETWORK}{late}")).expect_err("after the end");
-    assert!(told.contains("event.at_s: 0.2 s is not before the end, 0.2 s (`duration_s`)"), "{told}");
+    assert!(
+        told.contains("event.at_s: 1.2 s is not before the end, 1.2 s (`duration_s` and `patience_s`)"),
+        "{told}"
+    );
     let scenario = read(NETWORK).expect("good");
     let plane = program(scenario.choice.scheme);
     let mut other = plane.program.clone();
     other.p4info.tables.clear();
     let refused = network::run(&scenario, &DataPlane::<Engine>::new(other, plane.compiled.clone()), 1);
     assert!(refused.is_err_and(|e| e.to_string().contains("no table `EcmpIngress.switch_config`")));
+}
+
+/// Four switches in a ring, each with a host: none is above another.
+#[test]
+fn schemes_that_climb_need_something_to_climb() {
+    let mut ring = String::from("name = \"ring\"\nduration_s = 0.01\n[network]\n");
+    for n in 0..4 {
+        ring += &format!("[[network.switch]]\nname = \"s{n}\"\n");
+        ring += &format!("[[network.host]]\nname = \"h{n}\"\naddress = \"10.0.{n}.2\"\n");
+        ring += &format!("[[network.link]]\nends = [\"h{n}\", \"s{n}:1\"]\n");
+        ring += &format!("[[network.link]]\nends = [\"s{n}:2\", \"s{}:3\"]\n", (n + 1) % 4);
+    }
+    ring += "[traffic]\narrivals = { process = \"poisson\", rate_per_s = 100 }\n";
+    assert!(read(&ring).is_ok());
+    for scheme in pointsman_fabric::SCHEMES {
+        let found = read(&format!("{ring}[scheme]\nname = \"{}\"\n", scheme.name)).map(|_| ());
+        let swept = points(&format!("{ring}[sweep]\nscheme = [\"ecmp\", \"{}\"]\n", scheme.name)).map(|_| ());
+        let message = format!("`{}` chooses among links to switches without hosts", scheme.name);
+        let refused = |found: &Result<(), String>, field| {
+            found.as_ref().is_err_and(|e| e.contains(&format!("{field}: {message}")))
+        };
+        if ["hula", "conga", "ours"].contains(&scheme.name) {
+            assert!(refused(&found, "scheme.name") && refused(&swept, "sweep.scheme"), "{found:?} {swept:?}");
+        } else {
+            assert_eq!(found, Ok(()), "{}", scheme.name);
+        }
+    }
+}
+
+/// HULA's table of next hops has an entry for each other leaf and each spine: 16,384 fit.
+#[test]
+fn tables_that_are_too_small() {
+    for (leaves, spines, fits) in [(129, 128, true), (130, 128, false), (130, 130, false)] {
+        let text = NETWORK.replace(
+            "leaves = 3\nspines = 3\nhosts_per_leaf = 2",
+            &format!("leaves = {leaves}\nspines = {spines}\nhosts_per_leaf = 1"),
+        ) + "[scheme]\nname = \"hula\"\n";
+        let scenario = read(&text).unwrap_or_else(|e| panic!("{e}"));
+        let found = network::check(&scenario, &*program(scenario.choice.scheme)).map_err(|e| e.to_string());
+        let entries = (leaves - 1) * spines;
+        let message = format!(
+            "network: leaf1 needs {entries} entries in the table `HulaIngress.hops`, which has room for 16384"
+        );
+        match fits {
+            true => assert_eq!(found, Ok(())),
+            false => assert!(found.as_ref().is_err_and(|e| e.starts_with(&message)), "{found:?}"),
+        }
+    }
 }
 
 /// Also those of packets that wait, are recirculated or generated, although nothing calls `Executor::complete` in a simulation.

@@ -98,7 +98,7 @@ fn no_flow_starves_without_a_controller() {
         assert!(started > 50 && finished == started, "{scheme}: {finished} of {started}");
         assert!(into_the_cut < 200, "{scheme}: {into_the_cut} frames into the cut link");
     }
-    // Without notices they do.
+    // Without notices they do, and no checker expects more: the controller does not know.
     let (started, finished, _) = unheard_cut("ecmp", "hold_us = 0\n");
     assert!(finished < started, "{finished} of {started}");
 }

@@ -11,6 +11,7 @@ mod tests;
 pub(crate) use self::config::{Pace, PaceImage};
 pub use self::config::{PortRate, QueueConfig, SharedBuffer};
 pub(crate) use self::image::{PortPaces, PortSettings, QueueSettings};
+use crate::stats::QueueCounts;
 use crate::time::{Time, earlier};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -77,6 +78,9 @@ struct QueueStats {
     queued: u32,
     /// Bytes in it now, as the packets came in.
     queued_bytes: u64,
+    /// Packets that came into it, and that left it.
+    enqueued: u64,
+    dequeued: u64,
 }
 
 /// A packet in a queue.
@@ -271,6 +275,17 @@ impl<P> Queues<P> {
         queue.map_or_else(QueueStats::default, |q| q.stats)
     }
 
+    /// By priority: the packets that have entered the queues of a port and left them, and those that are in them. Empty if the port has none yet.
+    pub fn counts(&self, port: u32) -> Vec<QueueCounts> {
+        let Some(p) = self.ports.get(port) else { return Vec::new() };
+        let of = |(q, heap): (&Queue<P>, &BinaryHeap<Waiting<P>>)| QueueCounts {
+            enqueued: q.stats.enqueued,
+            dequeued: q.stats.dequeued,
+            waiting: (q.packets.len() + heap.iter().filter(|w| w.port == port).count()) as u64,
+        };
+        p.queues.iter().zip(&self.waiting).map(of).collect()
+    }
+
     /// Adds a packet to a queue that is not full.
     pub fn push(&mut self, now: Time, port: u32, priority: u8, bytes: u32, packet: P) {
         let ready = self.queue(port, priority).1.ready(now);
@@ -289,6 +304,7 @@ impl<P> Queues<P> {
         let (holds, paced, queue) = (of_port.holds, of_port.rate.is_some(), &mut of_port.queues[at]);
         queue.stats.queued += 1;
         queue.stats.queued_bytes += u64::from(bytes);
+        queue.stats.enqueued += 1;
         if paced {
             queue.packets.push_back(waiting);
             self.list(port);
@@ -348,6 +364,7 @@ impl<P> Queues<P> {
         let stats = &mut port.queues[priority].stats;
         stats.queued -= 1;
         stats.queued_bytes -= u64::from(w.bytes);
+        stats.dequeued += 1;
         let depth = stats.queued;
         if port.len == 0 {
             self.count_holding(w.port);
@@ -465,6 +482,7 @@ impl<P> Queues<P> {
         for port in self.ports.values_mut() {
             (port.len, port.listed, port.pace) = (0, false, Pace::default());
             for (n, q) in (0u8..).zip(&mut port.queues) {
+                q.stats.dequeued += u64::from(q.stats.queued);
                 (q.stats.queued, q.stats.queued_bytes, q.pace) = (0, 0, Pace::default());
                 all.extend(q.packets.drain(..).map(|w| (n, w)));
             }

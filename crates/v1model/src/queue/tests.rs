@@ -43,8 +43,9 @@ fn rate_spaces_departures_exactly() {
         push(&mut q, 0, 1, 0, i);
     }
     assert!(q.admits(1, 0, 100).is_none() && q.admits(2, 0, 100).is_some());
-    assert_eq!(q.stats(1, 0), QueueStats { queued: 4, queued_bytes: 400 });
+    assert_eq!(q.stats(1, 0), QueueStats { queued: 4, queued_bytes: 400, enqueued: 4, dequeued: 0 });
     assert!(q.pop(Time(0)).is_some() && q.pop(Time(333_333_332)).is_none());
+    assert_eq!(q.counts(1), [QueueCounts { enqueued: 4, dequeued: 1, waiting: 3 }]);
     let rest = serve(&mut q);
     assert_eq!(rest, [(333_333_333, 1, 2), (666_666_666, 2, 1), (1_000_000_000, 3, 0)]);
     // After a pause the next one goes at once.
@@ -59,6 +60,8 @@ fn higher_priority_first() {
         push(&mut q, 0, 1, priority, packet);
     }
     assert_eq!(q.port_len(1), 5);
+    // Priorities above the highest one are that.
+    assert_eq!(q.counts(1).iter().map(|c| c.waiting).collect::<Vec<_>>(), [2, 1, 2]);
     let order: Vec<_> = std::iter::from_fn(|| q.pop(Time(0))).map(|d| d.packet).collect();
     assert_eq!(order, [2, 7, 1, 0, 3]);
 }
@@ -72,6 +75,7 @@ fn ports_beyond_the_array() {
     assert_eq!(q.config(70_001, 0).depth_packets, 4);
     assert_eq!(q.drain().iter().map(|(_, w)| w.packet).collect::<Vec<_>>(), [1]);
     assert_eq!((q.len(), q.port_len(70_000)), (0, 0));
+    assert_eq!(q.counts(70_000), [QueueCounts { enqueued: 1, dequeued: 1, waiting: 0 }]);
 }
 
 /// 100 bytes and 24 more take 992 ns at a gigabit a second.

@@ -30,7 +30,7 @@ use crate::pipeline::Pipeline;
 use crate::problem::Problem;
 use crate::queue::{PortRate, QueueConfig, SharedBuffer};
 use crate::state::{Digest, Event, IdleEntry, Kept, State};
-use crate::stats::{DropReason, PortStats, Stats};
+use crate::stats::{DropReason, PortStats, QueueCounts, Stats};
 use crate::time::{Time, earlier};
 use crate::trace::{Follow, Followed, TraceStep};
 use pointsman_ir::{Executor, Generation, Known, LoadError, Program, TypeId};
@@ -398,6 +398,17 @@ impl<E: Executor> Switch<E> {
         let mut sum = self.core.of_port(port);
         self.others.iter().for_each(|core| sum.add(&core.shared().of_port(port)));
         sum
+    }
+
+    /// Counters of a port's egress queues, by priority; empty if it has had none.
+    pub fn queue_counts(&self, port: u32) -> Vec<QueueCounts> {
+        let mut all = self.core.queues.counts(port);
+        for core in &self.others {
+            let more = core.shared().queues.counts(port);
+            all.resize(all.len().max(more.len()), QueueCounts::default());
+            all.iter_mut().zip(&more).for_each(|(sum, more)| sum.add(more));
+        }
+        all
     }
 
     /// A port went up or down; see [`State::set_port_status`]. It also holds for later programs.

@@ -1,11 +1,14 @@
 //! Checkers of flows. They know what hosts sent and received and how far apart these are, but neither routes nor tables.
 
 use super::frame::{self, FIRST_TTL, Seen};
+use super::plan::Flow;
+use super::starve::{MOST_LOSS, MOST_TIMEOUTS, down};
 use crate::check::{Law, Violations};
+use crate::network::LinkEvent;
 use crate::network::distance::Distances;
 use crate::network::hosts::Ended;
 use pointsman_net::Watch;
-use pointsman_topology::{SwitchId, Topology};
+use pointsman_topology::{LinkId, SwitchId, Topology};
 
 /// Counts what hosts send and receive.
 #[derive(Debug)]
@@ -60,6 +63,25 @@ impl Checker {
         if arrived != bytes {
             self.violations.add(Law::Requests, now, || {
                 format!("flow {flow} has {bytes} bytes, and {arrived} arrived before its end")
+            });
+        }
+    }
+
+    /// The sender of a flow had too many time-outs from `since` to `now`, in nanoseconds as the events of the links have them: a violation, if a
+    /// path was up all the time, and `reaction` had passed since a link went down.
+    pub fn times_out(
+        &mut self,
+        (topology, events, reaction): (&Topology, &[LinkEvent], u64),
+        (since, now): (u64, u64),
+        (number, flow): (u32, Flow),
+    ) {
+        let Some(down) = down(events, reaction, since, now) else { return };
+        let is_up =
+            |link: LinkId| !down.contains(&link) && topology.links()[link.0 as usize].line.loss <= MOST_LOSS;
+        if self.distances.has_path(topology, (flow.from, flow.to), is_up) {
+            self.violations.add(Law::Starvation, now, || {
+                let ms = (now - since) as f64 / 1e6;
+                format!("nothing of flow {number} has arrived for {ms:.3} ms and {MOST_TIMEOUTS} time-outs, while a path was up: {flow:?}")
             });
         }
     }
@@ -133,6 +155,47 @@ mod tests {
         }
         good.ends(2, 0, 100, 99);
         assert_eq!(laws(&good), [Law::Requests]);
+    }
+
+    /// Both links of a leaf to a spine, and all of that spine's: only the first leave a path.
+    #[test]
+    fn a_flow_starves_if_it_has_a_path() {
+        let (topology, flow) = (topology(), Flow { at: 0, from: 0, to: 3, bytes: 1 });
+        let cut = |names: &[&str]| -> Vec<LinkEvent> {
+            let link = |name: &&str| topology.link(name).expect("a link");
+            names.iter().map(|name| LinkEvent { at_ns: 5, link: link(name), up: false }).collect()
+        };
+        for (names, law) in [
+            (&[][..], true),
+            (&["leaf1-spine1"], true),
+            (&["leaf1-spine1", "leaf2-spine1", "h2-leaf1"], true),
+            (&["leaf1-spine1", "leaf2-spine2"], false),
+            (&["h1-leaf1"], false),
+            (&["h4-leaf2"], false),
+        ] {
+            let mut checker = Checker::new(&topology);
+            checker.times_out((&topology, &cut(names), 6), (10, 20), (7, flow));
+            assert_eq!(laws(&checker), if law && names.is_empty() { vec![Law::Starvation] } else { vec![] });
+            let mut checker = Checker::new(&topology);
+            checker.times_out((&topology, &cut(names), 5), (10, 20), (7, flow));
+            let expected = if law { vec![Law::Starvation] } else { vec![] };
+            assert_eq!(laws(&checker), expected, "{names:?}");
+        }
+        let line = Line { loss: 0.5, ..Line::default() };
+        let lossy = LeafSpine {
+            leaves: 2,
+            spines: 2,
+            hosts_per_leaf: 2,
+            host_line: Line::default(),
+            fabric_line: line,
+        };
+        let lossy = lossy.build().expect("a topology");
+        let mut checker = Checker::new(&lossy);
+        checker.times_out((&lossy, &[], 0), (10, 20), (7, flow));
+        assert_eq!(laws(&checker), []);
+        // Its own leaf's hosts need no spine.
+        checker.times_out((&lossy, &[], 0), (10, 20), (7, Flow { to: 1, ..flow }));
+        assert_eq!(laws(&checker), [Law::Starvation]);
     }
 
     #[test]

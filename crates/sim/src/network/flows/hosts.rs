@@ -6,6 +6,7 @@ use super::frame::{self, Head, Seen};
 use super::interface::{Interface, interfaces};
 use super::plan::{Flow, plan};
 use super::results::{Fates, FlowResults};
+use super::starve::Row;
 use crate::network::NetworkScenario;
 use crate::network::hosts::{Ended, Hosts, Results, gateways};
 use crate::network::run::Actor;
@@ -52,6 +53,8 @@ struct End {
     seen: Option<u16>,
     /// Bytes that have arrived in order.
     arrived: u64,
+    /// Its time-outs, if it sends a flow.
+    row: Row,
 }
 
 /// All hosts, with all flows.
@@ -82,7 +85,7 @@ impl<'s> Senders<'s> {
     pub fn new(scenario: &'s NetworkScenario, flows: &'s Flows, seed: u64) -> Self {
         let topology = &scenario.topology;
         let plan = plan(flows, topology, scenario.duration_ns, seed);
-        let full_bytes = frame::HEADERS + 20 + usize::from(flows.tcp.mss);
+        let full_bytes = flows.packet_bytes() as usize;
         Senders {
             scenario,
             flows,
@@ -269,7 +272,23 @@ impl<'s> Senders<'s> {
         }
         tcp.on_deadline(now);
         self.send(network, number);
+        self.times_out(now, number);
         self.release(number);
+    }
+
+    /// Checks the time-outs of a flow's sender, if this end is one.
+    fn times_out(&mut self, now: u64, number: u32) {
+        let Some(end) = self.ends[number as usize].as_deref_mut().filter(|_| number.is_multiple_of(2)) else {
+            return;
+        };
+        let timeouts = end.tcp.as_ref().map_or(0, |tcp| tcp.stats().timeouts);
+        let Some(moved) = self.fates.waits_since(end.flow) else { return };
+        if let Some(since) = end.row.ends(now, timeouts, moved) {
+            let NetworkScenario { topology, events, .. } = self.scenario;
+            let times = (since.saturating_sub(self.start), now - self.start);
+            let links = (topology, &events[..], self.scenario.reaction_ns());
+            self.checker.times_out(links, times, (end.flow, self.plan[end.flow as usize]));
+        }
     }
 
     /// Whether a host was to receive this packet.
@@ -303,7 +322,18 @@ impl<'s> Senders<'s> {
 
 impl End {
     fn new(tcp: Option<Connection>, head: Head, flow: u32, host: u32) -> Self {
-        End { tcp, head, flow, host, armed: u64::MAX, waits: false, id: 0, seen: None, arrived: 0 }
+        End {
+            tcp,
+            head,
+            flow,
+            host,
+            armed: u64::MAX,
+            waits: false,
+            id: 0,
+            seen: None,
+            arrived: 0,
+            row: Row::default(),
+        }
     }
 
     /// Whether a packet comes after one that was sent later.

@@ -9,6 +9,7 @@ mod plan;
 mod read;
 mod results;
 mod sizes;
+mod starve;
 
 pub(super) use hosts::Senders;
 pub use plan::Flow;
@@ -106,6 +107,11 @@ impl Flows {
     /// port for one only.
     pub fn ports(plan: &[Flow]) -> Option<Vec<(u16, u16)>> {
         interface::ports(plan)
+    }
+
+    /// Bytes of a full packet.
+    pub fn packet_bytes(&self) -> u64 {
+        (frame::HEADERS + 20) as u64 + u64::from(self.tcp.mss)
     }
 
     /// The approximate memory that they take in a simulation.

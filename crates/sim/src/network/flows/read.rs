@@ -32,8 +32,14 @@ pub(in crate::network) fn read(
         t.integer(name, 0, MOST_DSCP, problems).map_or(default, |v| v.value as u8)
     };
     let dscp = (dscp("dscp_short", 0, problems), dscp("dscp_large", 8, problems));
+    if dscp.0 == dscp.1 {
+        let name = if t.place_of("dscp_short") == t.place { "dscp_large" } else { "dscp_short" };
+        let message = format!("short and large flows both have {}: write two different numbers", dscp.0);
+        problems.add(&t.place_of(name), t.field(name), message);
+    }
     let pattern_place = t.place_of("pattern");
     let pattern = pattern(&mut t, problems);
+    pattern_alone(&t, pattern.as_ref(), problems);
     let across = t.boolean("across_leaves", problems);
     let count = t.integer("count", 1, MOST_FLOWS, problems).map(|v| v.value);
     let starts = match t.table("arrivals", problems) {
@@ -195,6 +201,22 @@ fn pattern(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Pattern
             Some(Pattern::Incast { senders: senders?, receivers: receivers.unwrap_or(1) })
         }
         _ => Some(Pattern::Random),
+    }
+}
+
+/// Settings of one pattern mean nothing to another one.
+fn pattern_alone(t: &Table<'_, '_>, pattern: Option<&Pattern>, problems: &mut Problems<'_>) {
+    let (stride, incast) =
+        (matches!(pattern, Some(Pattern::Stride { .. })), matches!(pattern, Some(Pattern::Incast { .. })));
+    for (name, of, known) in
+        [("stride", "stride", stride), ("senders", "incast", incast), ("receivers", "incast", incast)]
+    {
+        let place = t.place_of(name);
+        if pattern.is_some() && !known && place != t.place {
+            let message =
+                format!("only the pattern \"{of}\" has this: remove it, or write pattern = \"{of}\"");
+            problems.add(&place, t.field(name), message);
+        }
     }
 }
 

@@ -139,6 +139,12 @@ impl Fates {
         }
     }
 
+    /// When a byte of a flow has arrived last, or it has started; `None`: all have arrived.
+    pub fn waits_since(&self, flow: u32) -> Option<u64> {
+        let flow = flow as usize;
+        self.ends[flow].is_none().then_some(self.moved[flow])
+    }
+
     /// The sender of a flow has sent so many packets again.
     pub fn sent_again(&mut self, flow: u32, packets: u32) {
         self.retransmitted[flow as usize] += packets;
