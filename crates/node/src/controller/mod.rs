@@ -99,7 +99,7 @@ pub enum ProgramError {
     /// It does not compile.
     Malformed(Box<Failure>),
     /// It has no P4Info.
-    P4Info(String, P4InfoError),
+    P4Info(String, Box<P4InfoError>),
 }
 
 impl fmt::Display for ProgramError {
@@ -145,7 +145,8 @@ pub fn program(
 pub fn compiled(path: &str, text: String) -> Result<(Program, pointsman_ir::Program), ProgramError> {
     let compiled =
         pointsman_compile::compile(path, &text, &Sources::default(), &[]).map_err(ProgramError::Malformed)?;
-    let p4info = p4info(&compiled.program).map_err(|e| ProgramError::P4Info(path.to_string(), e))?;
+    let p4info =
+        p4info(&compiled.program).map_err(|e| ProgramError::P4Info(path.to_string(), Box::new(e)))?;
     Ok((Program { p4info, device_config: text.into_bytes() }, compiled.program))
 }
 
