@@ -197,7 +197,7 @@ mod tests {
         let program = include_str!("../../../p4/programs/flowcount/main.p4");
         let shared = [Define::set("REDPLANE_SHARED_READS")];
         let (before, between, behind) = (
-            "if (hdr.ports.isValid()) {",
+            "if (hdr.ports.isValid() && standard_metadata.checksum_error == 0) {",
             "                        count_packet();",
             "                        routes.apply();",
         );
