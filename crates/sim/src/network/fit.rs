@@ -55,7 +55,7 @@ fn packet_bytes(work: &Work) -> u64 {
     }
 }
 
-/// When a run ends at the latest, in nanoseconds.
+/// No run ends later than this, in nanoseconds.
 pub(super) fn end(duration_ns: u64, patience_ns: u64, work: &Work) -> u64 {
     let last = match work {
         Work::Flows(Flows { starts: Starts::At(times), .. }) => times.last().copied().unwrap_or(0),
