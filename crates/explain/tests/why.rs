@@ -164,12 +164,12 @@ fn priorities_as_written() {
         let (_, told) = got.split_once("table I.route (").unwrap_or_else(|| panic!("{got}"));
         told.split_once(')').map(|(entry, _)| entry.to_string())
     };
-    assert_eq!(entry(&ternary, "1").as_deref(), Some("entry 0x01, priority 0"));
-    assert_eq!(entry(&ternary, "2").as_deref(), Some("entry 0x02, priority 9"));
+    assert_eq!(entry(&ternary, "1").as_deref(), Some("entry 0x01&&&0xff, priority 0"));
+    assert_eq!(entry(&ternary, "2").as_deref(), Some("entry 0x02&&&0xff, priority 9"));
     let own = "default_action = drop();\n        entries = { priority = 5: 7: drop(); }";
     let own = ternary.replace("default_action = drop();", own);
-    assert_eq!(entry(&own, "2").as_deref(), Some("entry 0x02, priority 9"));
-    assert_eq!(entry(&own, "7").as_deref(), Some("entry 0x07, priority 5"));
+    assert_eq!(entry(&own, "2").as_deref(), Some("entry 0x02&&&0xff, priority 9"));
+    assert_eq!(entry(&own, "7").as_deref(), Some("entry 0x07&&&0xff, priority 5"));
 }
 
 /// Of two packets the one is blamed that did not cause what another expectation found.

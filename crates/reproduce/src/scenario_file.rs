@@ -1,7 +1,7 @@
 //! A simulator scenario as a value, as `RackFile` is one of a rack. Fields are those of the file, under the file's names; a field
 //! without a value is not written, so the reader's default applies.
 
-use pointsman_decide::{Bounds, Parameters};
+use pointsman_decide::Bounds;
 use pointsman_sim::scenario::LearnerKind;
 use serde::Serialize;
 
@@ -203,11 +203,24 @@ pub struct LearnSection {
     pub interval_s: f64,
     /// From a decision to the first observation.
     pub settle_s: f64,
+    /// Latency (99th percentile) that is fine.
+    pub latency_ms: f64,
+    /// Below this the processors count as idle while accelerators work.
+    pub utilisation_percent: f64,
+    /// Ranges of utilisation.
+    pub ranges: Option<u32>,
+    /// Nothing is learnt from observations if the rate of requests has changed by more.
+    pub load_change_percent: Option<f64>,
+    /// Learning rate.
+    pub alpha: Option<f64>,
+    /// Worth of the next state.
+    pub gamma: Option<f64>,
+    /// Probability of a random action.
+    pub epsilon: Option<f64>,
+    /// The factor of that after every action.
+    pub epsilon_decay: Option<f64>,
     /// The weight that the fixed learner sets.
     pub weight: Option<u32>,
-    /// How it judges and learns.
-    #[serde(flatten)]
-    pub parameters: Parameters,
     /// The guard around it.
     pub guard: Option<Bounds>,
 }
@@ -267,8 +280,15 @@ mod tests {
                 learner: LearnerKind::Thompson,
                 interval_s: 1.0,
                 settle_s: 0.25,
+                latency_ms: 20.0,
+                utilisation_percent: 55.0,
+                ranges: Some(5),
+                load_change_percent: Some(20.0),
+                alpha: Some(0.25),
+                gamma: Some(0.75),
+                epsilon: Some(0.125),
+                epsilon_decay: Some(0.98),
                 weight: Some(2),
-                parameters: Parameters { epsilon: 0.125, ..Parameters::default() },
                 guard: Some(Bounds {
                     p99_ms: 50.0,
                     loss: 0.05,
@@ -306,7 +326,12 @@ mod tests {
         let [scenario] = &scenarios[..] else { panic!("{} scenarios", scenarios.len()) };
         assert_eq!((scenario.clients.len(), scenario.events.len(), scenario.devices.len()), (7, 4, 4));
         let learn = scenario.learn.as_ref().expect("a learner");
-        assert_eq!(learn.parameters, Parameters { epsilon: 0.125, ..Parameters::default() });
+        let p = &learn.parameters;
+        assert_eq!(
+            (p.latency_ms, p.utilisation_percent, p.ranges, p.load_change_percent),
+            (20.0, 55.0, 5, 20.0)
+        );
+        assert_eq!((p.alpha, p.gamma, p.epsilon, p.epsilon_decay), (0.25, 0.75, 0.125, 0.98));
         assert_eq!((learn.weight, learn.guard.map(|g| g.hold)), (2, Some(3)));
         assert_eq!((scenario.duration_ns, scenario.warmup_ns), (3_000_000_000, 1_000));
     }

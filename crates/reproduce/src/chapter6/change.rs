@@ -103,9 +103,7 @@ fn rack(
     let learn = deciding(bench, &mut s, learner, if whole { BEFORE + AFTER } else { BEFORE } as u32);
     match decider {
         Decider::Guarded(_) => learn.guard = Some(guard(bench)),
-        Decider::Frozen if whole => {
-            (learn.parameters.alpha, learn.parameters.epsilon) = (1e-6, 0.0);
-        }
+        Decider::Frozen if whole => (learn.alpha, learn.epsilon) = (Some(1e-6), Some(0.0)),
         Decider::Constant(weight) => learn.weight = Some(weight),
         _ => {}
     }

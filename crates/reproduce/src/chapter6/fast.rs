@@ -6,7 +6,7 @@ use crate::bench::{Bench, Factor};
 use crate::error::Failed;
 use crate::scenario_file::{ArrivalsSection, LearnSection};
 use crate::setup::{Setup, Unit, agents, as_published, coming};
-use pointsman_decide::{Parameters, QTable, Weigher};
+use pointsman_decide::{QTable, Weigher};
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::random::{Part, Stream};
 use pointsman_sim::scenario::LearnerKind;
@@ -71,8 +71,8 @@ pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s:
 /// How P4Wise learns. The thesis leaves the number of ranges open: of five, each is visited often enough to be learnt
 /// in 250 decisions, and one ends at the reward's threshold. Effects of a higher request rate are not attributed to an
 /// action, and random actions become rare while it learns.
-fn learning() -> Parameters {
-    Parameters { ranges: 5, load_change_percent: 20.0, epsilon_decay: 0.98, ..Parameters::default() }
+fn learn_quickly(learn: &mut LearnSection) {
+    (learn.ranges, learn.load_change_percent, learn.epsilon_decay) = (Some(5), Some(20.0), Some(0.98));
 }
 
 /// Seeds by which the settings of learners and guard were chosen.
@@ -112,19 +112,25 @@ pub fn deciding<'s>(
 ) -> &'s mut LearnSection {
     let scale = Scale::of(bench);
     setup.duration_s = scale.interval_s() * f64::from(decisions + 1) - scale.time_s(5.0);
-    let parameters = bench.pick(Factor::Learner, Parameters::default(), learning());
-    setup.learn.insert(LearnSection {
+    let learn = setup.learn.insert(LearnSection {
         learner,
         interval_s: scale.interval_s(),
         settle_s: scale.time_s(25.0),
+        latency_ms: 1e3 * scale.time_s(LATENCY_S),
+        utilisation_percent: 60.0,
+        ranges: None,
+        load_change_percent: None,
+        alpha: None,
+        gamma: None,
+        epsilon: None,
+        epsilon_decay: None,
         weight: None,
-        parameters: Parameters {
-            latency_ms: 1e3 * scale.time_s(LATENCY_S),
-            utilisation_percent: 60.0,
-            ..parameters
-        },
         guard: None,
-    })
+    });
+    if !bench.as_published(Factor::Learner) {
+        learn_quickly(learn);
+    }
+    learn
 }
 
 /// Arrivals with a new rate every fifteen decisions, far from the rate where 6:0 ceases to be right.

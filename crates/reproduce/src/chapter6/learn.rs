@@ -31,7 +31,7 @@ pub fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, Failed> {
             let mut s = setup(bench, bench.choose(64, 32), 2, "wrr", 1.0);
             s.arrivals = changing(bench, s.servers);
             let learn = deciding(bench, &mut s, LearnerKind::QLearning, decisions(bench));
-            (learn.parameters.alpha, learn.parameters.gamma) = (alpha, gamma);
+            (learn.alpha, learn.gamma) = (Some(alpha), Some(gamma));
             scenarios.push(s.scenario(bench)?);
         }
         bench.simulate_all("convergence", &scenarios)

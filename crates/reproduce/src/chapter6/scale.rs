@@ -142,7 +142,7 @@ fn evaluate(bench: &Bench, servers: u32) -> Result<Arc<Evaluated>, Failed> {
         for rate in &rates {
             let mut s = setup(bench, servers, 2, "wrr", *rate);
             s.warmup_s = Scale::of(bench).interval_s() * f64::from(DECISIONS - WATCHED as u32);
-            deciding(bench, &mut s, LearnerKind::QLearning, DECISIONS).parameters.epsilon = 0.01;
+            deciding(bench, &mut s, LearnerKind::QLearning, DECISIONS).epsilon = Some(0.01);
             scenarios.push(s.scenario(bench)?);
         }
         let outcomes = bench.each("at different rates", &scenarios, |scenario, seed| {

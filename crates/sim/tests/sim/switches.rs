@@ -95,7 +95,8 @@ fn power_returns() {
     assert!(r.lost_in_switch > 0 && r.lost == r.lost_in_switch + r.lost_on_links, "{r:?}");
     // It waits for up to 400 ms.
     assert_eq!(run(&after(2.42, &text), 1).requests.lost, 0);
-    let second = run(&after(1.001, &text).replace("duration_s = 3", "duration_s = 1.9"), 1);
+    let without = rack(true, "", &power(1.0, "down", 1)).replace("duration_s = 3", "duration_s = 1.9");
+    let second = run(&after(1.001, &without), 1);
     assert!(second.requests.sent > 1_700 && second.requests.lost == 0, "{}", second.json());
 }
 
