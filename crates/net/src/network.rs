@@ -361,6 +361,15 @@ impl<E: Executor, A: Copy> Network<E, A> {
         &self.wires
     }
 
+    /// Packets that were dropped because a queue was full, at ports with links and in front of the links.
+    pub fn dropped_full(&self) -> u64 {
+        let ports = |(switch, ports): (&Switch<E>, &Vec<u32>)| {
+            let linked = (0..).zip(ports).filter(|(_, wire)| **wire != UNPLUGGED);
+            linked.map(|(port, _)| switch.port_stats(port).queue_full).sum::<u64>()
+        };
+        self.switches.iter().zip(&self.ports).map(ports).sum::<u64>() + self.on_links().full
+    }
+
     /// The fate of all frames on links: sums over both directions of all.
     pub fn on_links(&self) -> LinkCounts {
         LinkCounts::of(&self.wires)

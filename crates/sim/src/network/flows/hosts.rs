@@ -272,18 +272,19 @@ impl<'s> Senders<'s> {
         }
         tcp.on_deadline(now);
         self.send(network, number);
-        self.times_out(now, number);
+        self.times_out(network, number);
         self.release(number);
     }
 
     /// Checks the time-outs of a flow's sender, if this end is one.
-    fn times_out(&mut self, now: u64, number: u32) {
+    fn times_out<E: Executor + Send + Sync>(&mut self, network: &Net<E>, number: u32) {
+        let now = network.now();
         let Some(end) = self.ends[number as usize].as_deref_mut().filter(|_| number.is_multiple_of(2)) else {
             return;
         };
         let timeouts = end.tcp.as_ref().map_or(0, |tcp| tcp.stats().timeouts);
         let Some(moved) = self.fates.waits_since(end.flow) else { return };
-        if let Some(since) = end.row.ends(now, timeouts, moved) {
+        if let Some(since) = end.row.ends(now, timeouts, moved, || network.dropped_full()) {
             let NetworkScenario { topology, events, .. } = self.scenario;
             let times = (since.saturating_sub(self.start), now - self.start);
             let links = (topology, &events[..], self.scenario.reaction_ns());

@@ -4,9 +4,11 @@ use crate::network::LinkEvent;
 use pointsman_topology::LinkId;
 use std::collections::BTreeSet;
 
-/// So many retransmission time-outs of a flow in a row, without a byte that arrives, are too many while a path is up. They double in length:
-/// after the sixth, 63 times the first one has passed. A connection gives up after the sixth SYN that it sends again.
+/// So many retransmission time-outs of a flow in a row, without a byte that arrives, are too many while a path is up and no queue is full. They double in
+/// length: after the sixth, 63 times the first one has passed. A connection gives up after the sixth SYN that it sends again.
 pub(super) const MOST_TIMEOUTS: u32 = 6;
+/// From this time-out of a row on no queue may have been full anywhere: what is sent again may otherwise have met one, time after time.
+const QUIET_FROM: u32 = 3;
 /// Links that lose more frames than this may stop a flow by chance: they count as down.
 pub(super) const MOST_LOSS: f64 = 0.01;
 
@@ -19,21 +21,28 @@ pub(super) struct Row {
     length: u32,
     /// When the row began.
     since: u64,
+    /// Packets that the network had dropped at full queues when [`QUIET_FROM`] was reached.
+    full: u64,
 }
 
 impl Row {
-    /// The sender has had so many time-outs by now, and bytes have arrived last, or the flow has started, at `moved`. If there were too many in a
-    /// row: when it began; and another one begins.
-    pub fn ends(&mut self, now: u64, timeouts: u32, moved: u64) -> Option<u64> {
+    /// The sender has had so many time-outs by now, and bytes have arrived last, or the flow has started, at `moved`; `full` says how many packets the
+    /// network has dropped at full queues. If there were too many in a row: when it began; and another one begins.
+    pub fn ends(&mut self, now: u64, timeouts: u32, moved: u64, full: impl Fn() -> u64) -> Option<u64> {
         if self.since < moved {
             (self.since, self.length) = (moved, 0);
         }
+        let before = self.length;
         self.length += timeouts.saturating_sub(std::mem::replace(&mut self.seen, timeouts));
+        if before < QUIET_FROM && self.length >= QUIET_FROM {
+            self.full = full();
+        }
         if self.length < MOST_TIMEOUTS {
             return None;
         }
         self.length = 0;
-        Some(std::mem::replace(&mut self.since, now))
+        let since = std::mem::replace(&mut self.since, now);
+        (full() == self.full).then_some(since)
     }
 }
 
@@ -61,16 +70,27 @@ mod tests {
 
     #[test]
     fn time_outs_in_a_row() {
+        let none = || 7;
         let mut row = Row::default();
         for n in 1..MOST_TIMEOUTS {
-            assert_eq!(row.ends(100 + u64::from(n), n, 50), None);
+            assert_eq!(row.ends(100 + u64::from(n), n, 50, none), None);
         }
-        assert_eq!(row.ends(200, MOST_TIMEOUTS, 50), Some(50));
+        assert_eq!(row.ends(200, MOST_TIMEOUTS, 50, none), Some(50));
         // The next row begins there, and the next again where bytes arrive.
-        assert_eq!(row.ends(300, 2 * MOST_TIMEOUTS, 50), Some(200));
-        assert_eq!(row.ends(400, 3 * MOST_TIMEOUTS - 1, 50), None);
-        assert_eq!(row.ends(500, 3 * MOST_TIMEOUTS, 350), None);
-        assert_eq!(row.ends(600, 4 * MOST_TIMEOUTS, 350), Some(350));
+        assert_eq!(row.ends(300, 2 * MOST_TIMEOUTS, 50, none), Some(200));
+        assert_eq!(row.ends(400, 3 * MOST_TIMEOUTS - 1, 50, none), None);
+        assert_eq!(row.ends(500, 3 * MOST_TIMEOUTS, 350, none), None);
+        assert_eq!(row.ends(600, 4 * MOST_TIMEOUTS, 350, none), Some(350));
+    }
+
+    /// A queue that was full before the third time-out says nothing about the later ones.
+    #[test]
+    fn full_queues_explain_time_outs() {
+        for (from, found) in [(QUIET_FROM, Some(50)), (QUIET_FROM + 1, None), (MOST_TIMEOUTS, None)] {
+            let mut row = Row::default();
+            let ends = (1..=MOST_TIMEOUTS).map(|n| row.ends(100, n, 50, || u64::from(n >= from)));
+            assert_eq!(ends.last(), Some(found), "{from}");
+        }
     }
 
     #[test]
