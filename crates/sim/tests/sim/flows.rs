@@ -304,10 +304,10 @@ fn parts_that_do_not_fit_each_other() {
         (format!("{good}{}", event(5.0)), None),
         (
             format!("{good}{}", event(5.1)),
-            Some("11:8: event.at_s: the run ends after 5.1 s: write an earlier time"),
+            Some("11:8: event.at_s: 5.1 s is not before the end, 5.1 s (`duration_s` and `patience_s`)"),
         ),
         (format!("{at_once}{}", event(5.199)), None),
-        (format!("{at_once}{}", event(5.2)), Some("event.at_s: the run ends after 5.2 s")),
+        (format!("{at_once}{}", event(5.2)), Some("event.at_s: 5.2 s is not before the end, 5.2 s")),
         (scheme("\"p4te\""), None),
         (
             scheme("\"p4te\"\nlarge_dscp = 9"),
