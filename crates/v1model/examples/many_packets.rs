@@ -46,9 +46,9 @@ impl Sink for Count {
     }
 }
 
-/// A switch that runs one of the programs in `tests`, with groups, sessions and slow ports.
+/// A switch that runs one of the programs in the tests of `testkit`, with groups, sessions and slow ports.
 fn switch(name: &str) -> Result<Switch<Interp>, Box<dyn Error>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/tests/v1model").join(name);
     let text = std::fs::read_to_string(&path)?;
     let compiled = pointsman_frontend::compile(name, &text, &Include, &[])
         .map_err(|failure| format!("{:?}", failure.diagnostics))?;
