@@ -160,7 +160,7 @@ pub(crate) fn decode(
         (Type::Enum(def), _) => wrong(&format!("enum {}", def.name)),
         (Type::Error, Data::Error(name)) => match (0u32..).zip(&program.errors).find(|(_, m)| *m == name) {
             Some((index, _)) => Ok(Value::Error(index)),
-            None => Err(EntityError::invalid(format!("there is no error {name}"))),
+            None => Err(EntityError::invalid(format!("unknown error `{name}`"))),
         },
         (Type::Error, _) => wrong("error"),
         (Type::Struct(def), Data::Struct(s)) => {

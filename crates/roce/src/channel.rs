@@ -22,7 +22,7 @@ pub trait Pairs {
     /// Adds one for the requester's `peer`, whose packets come from this address; the first has the number `psn`. Returns its number.
     ///
     /// # Errors
-    /// There is no room, or no way to the address.
+    /// No more queue pairs fit, or the address is not reachable.
     fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, Self::Error>;
 
     /// Ends one: whether it was there.
@@ -58,7 +58,7 @@ pub enum RequestError<E> {
     Psn(u32),
     /// The queue pair cannot be added.
     Add(E),
-    /// There is no queue pair of this number.
+    /// Unknown queue pair.
     Unknown(u32),
 }
 

@@ -16,7 +16,7 @@ pub enum TokensError {
     Short(usize, String),
     /// The line of this number has the name or the token of another one.
     Twice(usize),
-    /// There is no line.
+    /// The file has no token.
     Empty,
 }
 

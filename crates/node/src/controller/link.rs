@@ -172,7 +172,7 @@ impl Link {
     }
 }
 
-/// Why there is no connection to a switch.
+/// Why a connection to a switch failed.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     /// This is not the address of one.

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The samples of an expression, from the server at this URL.
 ///
 /// # Errors
-/// There is no answer within this time, or it has none.
+/// The server does not answer within this time, or its answer has no result.
 pub(super) async fn query(url: &str, promql: &str, patience: Duration) -> Result<Vec<Sample>, QueryError> {
     let url = format!("{}{QUERY_PATH}", url.trim_end_matches('/'));
     let body = Some(("application/x-www-form-urlencoded", form(promql)));

@@ -19,7 +19,7 @@ impl Error for CallError {}
 /// Why a network adapter cannot have another queue pair, in words for a controller.
 #[derive(Debug)]
 pub enum PairError {
-    /// There is no route to this address.
+    /// No route to this address.
     NoRoute(IpAddr, io::Error),
     /// Packets leave through an interface that is not the device's.
     OtherInterface {
