@@ -9,7 +9,7 @@ use crate::loader::compiled;
 use crate::protobuf::{self, Words};
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::{DESCRIPTORS, p4info::P4Info, p4rt as pb};
-use pointsman_control::{ConnId, Output, Server, ServerConfig, SwitchDevice};
+use pointsman_control::{CompileError, ConnId, Output, Server, ServerConfig, SwitchDevice};
 use pointsman_interp::Interp;
 use pointsman_ir::Program;
 use pointsman_testkit::random::Random;
@@ -102,9 +102,12 @@ struct World {
 }
 
 /// Programs by number: compiling is another target's business.
-fn compile(config: &[u8]) -> Result<Program, String> {
+fn compile(config: &[u8]) -> Result<Program, CompileError> {
     let number = config.first().map_or(usize::MAX, |b| usize::from(b.wrapping_sub(b'0')));
-    SUBJECTS.get(number).map(|s| (*s.program).clone()).ok_or_else(|| "no such program".to_string())
+    SUBJECTS
+        .get(number)
+        .map(|s| (*s.program).clone())
+        .ok_or_else(|| CompileError::Diagnostics("no such program".into()))
 }
 
 macro_rules! device {

@@ -166,7 +166,7 @@ fn table_entry(p: &P4Info, r: &mut Random) -> Option<pb::TableEntry> {
         is_default_action: default,
         idle_timeout_ns: if timeout && !default { 1_000_000 * (1 + r.below(200) as i64) } else { 0 },
         metadata: if r.one_in(4) { vec![7] } else { vec![] },
-        counter_data: r.one_in(6).then(|| pb::CounterData { byte_count: 5, packet_count: 6 }),
+        counter_data: r.one_in(6).then_some(pb::CounterData { byte_count: 5, packet_count: 6 }),
         meter_config: r.one_in(6).then(|| meter(r)),
         ..Default::default()
     })
