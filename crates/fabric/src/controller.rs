@@ -134,7 +134,8 @@ impl Controller {
         let session = |i: u32| {
             let (address, election_id) = (address(SwitchId(i)), 1);
             let session = SessionConfig { address, device_id: 1, election_id, preempt: false };
-            Reconciler::new(ReconcilerConfig { session, seed, batch: BATCH }, program.clone())
+            let config = ReconcilerConfig { session, seed, batch: BATCH, atomic: true };
+            Reconciler::new(config, program.clone())
         };
         let sessions = (0..topology.switches().len() as u32).map(session).collect();
         let book = Book::new(&program.p4info);

@@ -2,17 +2,17 @@
 //! `p4/programs/p4te` needs in its tables, and what its events change.
 //!
 //! A switch reports the queue and the colour of its ports, each as one of a few ranges. Of the ports on shortest paths those in the best
-//! range are a routing group. When a port moves to another range, the table's entry moves to another group: no packet meets one that is
-//! empty or half changed.
+//! range are a routing group. When a port moves to another range, one write request replaces the members of all groups that this
+//! concerns: no packet meets one that is empty or half changed.
 
 use crate::book::{Does, Rates, UnknownName, Value, clone_session, exact};
-use crate::paths::{ECN, GAP, Groups, HASH, PAUSE, Tables, ticks};
+use crate::paths::{ECN, GAP, HASH, PAUSE, Tables, members, number, ticks};
 use crate::scheme::{Choice, Place, Report, Reporting, Reports, Scheme, Setting, one_queue};
 use crate::tally::{Quantity, Tally};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{CPU_PORT, End, HostId, Line, LinkId, SwitchId, Topology};
 use pointsman_v1model::{Generator, Trigger};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// P4TE.
 pub const SCHEME: Scheme = Scheme {
@@ -250,13 +250,12 @@ fn rates(choice: &Choice, line: &Line) -> Rates {
 }
 
 /// The sets of ports from which the switch chooses, with their numbers.
-fn sets<'a>(place: &Place<'a>) -> BTreeMap<&'a [u16], u16> {
-    let mut sets = BTreeMap::new();
+fn sets<'a>(place: &Place<'a>) -> BTreeMap<&'a [u16], u32> {
+    let (mut sets, mut taken) = (BTreeMap::new(), BTreeSet::new());
     for host in (0..place.topology.hosts().len() as u32).map(HostId) {
         let ports = place.routes.ports(place.switch, host);
         if ports.len() > 1 {
-            let next = sets.len() as u16 + 1;
-            sets.entry(ports).or_insert(next);
+            sets.entry(ports).or_insert_with(|| number(ports, u16::MAX.into(), &mut taken));
         }
     }
     sets
@@ -269,16 +268,15 @@ fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
     for (ports, set) in &sets {
         for port in *ports {
             let group = t.group(&[*port]);
-            t.entry(
-                "hops",
-                &[exact("paths", (*set).into()), exact("port", (*port).into())],
-                Does::Group(group),
-            )?;
+            t.entry("hops", &[exact("paths", *set), exact("port", (*port).into())], Does::Group(group))?;
         }
     }
     let set = |host| sets.get(routes.ports(switch, host)).copied();
     t.by_host("upward", set, |t, set| t.action("up", &[("paths", set.into())]))?;
-    for Way { profile, action, .. } in WAYS {
+    for Way { table, profile, action, .. } in WAYS {
+        for set in sets.values() {
+            t.entry(table, &[("paths", Value::Exact((*set).into()))], Does::Group(*set))?;
+        }
         for (port, _, end) in topology.ports(switch) {
             if let End::Switch(..) = end {
                 let offer = book.action(&of(action), &[("port", port.into())])?;
@@ -289,19 +287,16 @@ fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
     Ok(())
 }
 
-/// The routing groups.
+/// The routing groups: for each way one of every set of ports, numbered like the set.
 fn groups(place: &Place<'_>, reports: &Reports) -> Result<Vec<Entity>, UnknownName> {
-    let (book, sets, mut out) = (place.book, sets(place), Vec::new());
-    for Way { table, profile, range, .. } in WAYS {
-        let mut groups = Groups::new(of(profile));
-        let range = |port: u16| reports.get(&port.into()).map_or(0, |r| range(*r));
-        for (ports, set) in &sets {
-            let group = Does::Group(groups.of(&best(ports, range)));
-            out.push(book.entry(&of(table), &[("paths", Value::Exact((*set).into()))], group)?);
-        }
-        out.extend(groups.entities(book)?);
-    }
-    Ok(out)
+    let sets = sets(place);
+    let groups = WAYS.iter().flat_map(|way| sets.iter().map(move |(ports, set)| (way, ports, set)));
+    groups
+        .map(|(Way { profile, range, .. }, ports, set)| {
+            let range = |port: u16| reports.get(&port.into()).map_or(0, |r| range(*r));
+            place.book.group(&of(profile), *set, &members(&best(ports, range)))
+        })
+        .collect()
 }
 
 /// The full name of something in the ingress.

@@ -2,7 +2,7 @@
 
 use crate::book::{Book, Does, UnknownName, Value, exact, multicast};
 use crate::prefixes::{Family, Prefix, prefixes};
-use crate::scheme::{Place, Setting};
+use crate::scheme::{Level, Place, Setting};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{End, HostId, Line};
@@ -34,6 +34,14 @@ pub(crate) const HOLD: Setting = Setting::number(
     "microseconds for which a switch avoids a way that the next switch has called broken; 0: it does not",
 );
 
+/// The setting of the number of equal-cost paths.
+pub(crate) const MAXIMUM_PATHS: Setting = Setting::whole(
+    "maximum_paths",
+    0,
+    (0, 1024),
+    "the most next hops of a route, those with the lowest port numbers; 0: all",
+);
+
 /// The setting of flowlets.
 pub(crate) const GAP: Setting = gap(100.0);
 
@@ -59,7 +67,7 @@ const PROFILE: &str = "next_hops";
 
 /// Groups of an action selector, each of members that are numbered like ports and watch them: the switch itself leaves out a port that
 /// goes down.
-pub(crate) struct Groups {
+struct Groups {
     profile: String,
     by_ports: BTreeMap<Vec<u16>, u32>,
     numbers: BTreeSet<u32>,
@@ -67,27 +75,29 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// No groups yet, of this action selector.
-    pub fn new(profile: String) -> Self {
+    fn new(profile: String) -> Self {
         Groups { profile, by_ports: BTreeMap::new(), numbers: BTreeSet::new() }
     }
 
     /// The number of the group of these ports.
-    pub fn of(&mut self, ports: &[u16]) -> u32 {
+    fn of(&mut self, ports: &[u16]) -> u32 {
         let Groups { by_ports, numbers, .. } = self;
-        *by_ports.entry(ports.to_vec()).or_insert_with(|| number(ports, numbers))
+        *by_ports.entry(ports.to_vec()).or_insert_with(|| number(ports, u32::MAX, numbers))
     }
 
     /// The groups.
     ///
     /// # Errors
     /// The program has no such action selector.
-    pub fn entities(&self, book: &Book) -> Result<Vec<Entity>, UnknownName> {
-        let group = |(ports, number): (&Vec<u16>, &u32)| {
-            let members: Vec<(u32, u16)> = ports.iter().map(|p| (u32::from(*p), *p)).collect();
-            book.group(&self.profile, *number, &members)
-        };
+    fn entities(&self, book: &Book) -> Result<Vec<Entity>, UnknownName> {
+        let group = |(ports, number): (&Vec<u16>, &u32)| book.group(&self.profile, *number, &members(ports));
         self.by_ports.iter().map(group).collect()
     }
+}
+
+/// The members of a group of these ports, each with the port that it watches.
+pub(crate) fn members(ports: &[u16]) -> Vec<(u32, u16)> {
+    ports.iter().map(|p| (u32::from(*p), *p)).collect()
 }
 
 /// Everything that the tables of one switch have to hold while some links are down, for a program with routes alone whose ingress has
@@ -139,7 +149,14 @@ impl<'a> Tables<'a> {
             let forward = place.book.action(&new.of("forward"), &params)?;
             new.out.push(place.book.member(&new.of(PROFILE), port.into(), forward)?);
         }
-        let ways = |host: HostId| Some(routes.ports(switch, host)).filter(|ports| !ports.is_empty());
+        let most = match choice.level(MAXIMUM_PATHS.name) {
+            Some(Level::Number(most)) if most > 0.0 => most as usize,
+            _ => usize::MAX,
+        };
+        let ways = |host: HostId| {
+            let ports = routes.ports(switch, host);
+            Some(&ports[..ports.len().min(most)]).filter(|ports| !ports.is_empty())
+        };
         new.by_host("routes", ways, |tables, ports| Ok(Does::Group(tables.group(ports))))?;
         Ok(new)
     }
@@ -269,15 +286,15 @@ pub(crate) fn mark_after(kib: f64, line: &Line) -> u32 {
     if kib > 0.0 { ticks.round().max(1.0) as u32 } else { 0 }
 }
 
-/// A group's number is made of its ports (FNV-1a), so that a group with other ports is another group: entries move from one to the
-/// other, and no packet meets a group that has half changed.
-fn number(ports: &[u16], taken: &mut BTreeSet<u32>) -> u32 {
+/// A number for these ports, from 1 to `most`, that is not taken. It is made of them (FNV-1a), so that other ports have another number while routes
+/// change: entries move from one to the other, and no packet meets one that has half changed.
+pub(crate) fn number(ports: &[u16], most: u32, taken: &mut BTreeSet<u32>) -> u32 {
     let mut hash =
         ports.iter().fold(0x811c_9dc5u32, |h, port| (h ^ u32::from(*port)).wrapping_mul(0x0100_0193));
-    while hash == 0 || !taken.insert(hash) {
+    while !taken.insert(hash % most + 1) {
         hash = hash.wrapping_add(1);
     }
-    hash
+    hash % most + 1
 }
 
 #[cfg(test)]

@@ -196,6 +196,17 @@ fn reports_of_a_switch_end_with_its_session() {
 }
 
 #[test]
+fn routes_have_so_many_next_hops() {
+    let members = |settings: &str| {
+        let mut w = World::of(NETWORK, "letflow", settings, LEAF);
+        w.run(Duration::from_secs(1));
+        w.members("next_hops")
+    };
+    // One to the own host, two to the other one.
+    assert_eq!(["", "maximum_paths = 1\n", "maximum_paths = 9\n"].map(members), [3, 2, 3]);
+}
+
+#[test]
 fn classes_by_bytes_begin_and_end() {
     let mut w = World::of(NETWORK, "p4te", "class_kib = 128\n", LEAF);
     let second = Duration::from_secs(1);

@@ -285,6 +285,32 @@ fn overlays_in_quick_succession() {
     assert_eq!((w.held(), w.reconciler.in_sync()), (texts(&all), true));
 }
 
+/// A change of the overlay is made whole or not at all: a refused update leaves the other one of its request unmade, and is the only one to be
+/// named. What the next try, which compares everything, can make is made.
+#[test]
+fn overlays_change_at_once() {
+    let (mut w, f) = filled(100);
+    let overlay = |second: &[u32]| [f.group(1, &[2]), f.group(2, second)];
+    let mut all = f.desired();
+    (all[3], all[4]) = (f.group(1, &[2]), f.group(2, &[3]));
+    assert_eq!(w.overlay(&overlay(&[3])), [2]);
+    assert_eq!(w.held(), texts(&all));
+    w.overlay(&[]);
+    w.events.clear();
+    w.reconciler.set_overlay(overlay(&[77]).to_vec()).expect("valid");
+    w.input(Input::Tick);
+    w.run_for(ms(0));
+    let named = w.events.iter().filter_map(|e| match e {
+        ReconcilerEvent::Refused { update, .. } => update.entity.clone(),
+        _ => None,
+    });
+    assert_eq!(named.collect::<Vec<_>>(), [f.group(2, &[77])]);
+    assert_eq!(w.held(), texts(&f.desired()));
+    w.run_for(ms(1000));
+    all[4] = f.desired()[4].clone();
+    assert_eq!((w.held(), w.reconciler.in_sync()), (texts(&all), false));
+}
+
 /// Before the first list there is nothing that an overlay could change.
 #[test]
 fn an_overlay_without_a_list() {

@@ -59,7 +59,7 @@ impl World {
         let program = Program { p4info: info.clone(), device_config: PROGRAM.into() };
         let (server, switch) = new_switch();
         World {
-            reconciler: Reconciler::new(ReconcilerConfig { session, seed: 1, batch }, program),
+            reconciler: Reconciler::new(ReconcilerConfig { session, seed: 1, batch, atomic: true }, program),
             info,
             server,
             switch,

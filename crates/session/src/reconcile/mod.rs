@@ -15,6 +15,7 @@ use crate::messages::{Event, Input, Notice, Output, Program, Request, Response, 
 use crate::session::Session;
 use difference::Changed;
 use entity::Key;
+use p4rt::write_request::Atomicity;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{Code, RpcError};
 use pointsman_wire::random::fnv;
@@ -31,6 +32,9 @@ pub struct ReconcilerConfig {
     pub seed: u64,
     /// The most updates of one write request, at least 1.
     pub batch: usize,
+    /// Changes of the overlay alone are written with `DATAPLANE_ATOMIC`: no packet meets a part of a request, and a refused update takes the others of
+    /// its request with it. Not every switch can do this.
+    pub atomic: bool,
 }
 
 /// Something that happened to a [`Reconciler`].
@@ -79,6 +83,7 @@ type Actions = Vec<Output<ReconcilerEvent>>;
 #[derive(Debug)]
 pub struct Reconciler {
     batch: usize,
+    atomic: bool,
     scope: Scope,
     session: Session<Purpose>,
     desired: Desired,
@@ -104,6 +109,7 @@ impl Reconciler {
             fnv(program.device_config.iter().copied()) ^ fnv(format!("{:?}", program.p4info).into_bytes());
         Reconciler {
             batch: config.batch.max(1),
+            atomic: config.atomic,
             scope: Scope::new(&program.p4info),
             session: Session::new(config.session, program, cookie).with_seed(config.seed),
             desired: Desired::default(),
@@ -242,7 +248,10 @@ impl Reconciler {
         error: RpcError,
         out: &mut Actions,
     ) {
-        let refused = updates.into_iter().zip(&error.details).filter(|(_, d)| d.canonical_code != 0);
+        // The others of an atomic request have nothing wrong.
+        let innocent = [Code::Ok, Code::Aborted].map(|code| code as i32);
+        let refused = updates.into_iter().zip(&error.details);
+        let refused = refused.filter(|(_, d)| !innocent.contains(&d.canonical_code));
         out.extend(refused.map(|(update, detail)| {
             Output::Event(ReconcilerEvent::Refused {
                 update: Box::new(update),
@@ -266,8 +275,11 @@ impl Reconciler {
             (self.dirty, self.in_sync) = (false, false);
         }
         if let Some(updates) = self.queue.pop_front() {
-            let write = Request::Write(self.session.write_request(updates.clone()));
-            out.push(self.session.request(now, Purpose::Write(updates), write));
+            let mut write = self.session.write_request(updates.clone());
+            if self.atomic && matches!(self.changed, Changed::These(_)) {
+                write.atomicity = Atomicity::DataplaneAtomic.into();
+            }
+            out.push(self.session.request(now, Purpose::Write(updates), Request::Write(write)));
         } else if !self.in_sync {
             (self.in_sync, self.changed) = (true, Changed::These(BTreeSet::new()));
             self.session.settled();
