@@ -15,7 +15,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "hula",
     says: "probes find the least busy path to each switch with hosts, and flowlets take it",
     program: include_str!("../../../p4/programs/hula/main.p4"),
-    settings: &[ECN, HASH, GAP, PERIOD, OVERHEAD],
+    settings: &[ECN, HASH, GAP, PERIOD, OVERHEAD, PROBES],
     climbs: true,
     ordered: &[],
     instead: &[(OVERHEAD.name, PERIOD.name)],
@@ -42,6 +42,14 @@ const OVERHEAD: Setting = Setting::number(
 );
 
 const PERIODS_US: (f64, f64) = (1.0, 1e6);
+
+/// With `own`, generators of a switch with hosts make probes of all others that seem to come in through its uplinks: they find these lines busy or idle,
+/// and nothing of what is behind them.
+const PROBES: Setting = Setting::names(
+    "probes",
+    &["network", "own"],
+    "the source of utilisations: probes through the network, or a switch's own uplinks alone, for comparison",
+);
 
 /// The generator's packets come in as from this port, which no link has.
 const GENERATOR_PORT: u16 = 0;
@@ -108,16 +116,28 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
 }
 
 fn generators(topology: &Topology, switch: SwitchId, choice: &Choice) -> Vec<(u16, Generator)> {
-    let tor = Tiers::of(topology).number(switch);
+    let tiers = Tiers::of(topology);
+    let tor = tiers.number(switch);
     if tor == 0 {
         return Vec::new();
     }
-    let own = topology.switches()[switch.0 as usize].mac;
-    let mut template = [&NEXT_SWITCH[..], &own, &ETHERTYPE.to_be_bytes(), &tor.to_be_bytes()[1..]].concat();
-    template.resize(PROBE_BYTES, 0);
-    let period = Trigger::Period((period_us(topology, choice) * 1e3).round() as u64);
-    let port = GENERATOR_PORT.into();
-    vec![(1, Generator { trigger: period, packets: 1, port, header: false, template })]
+    let mac = topology.switches()[switch.0 as usize].mac;
+    let trigger = Trigger::Period((period_us(topology, choice) * 1e3).round() as u64);
+    let probe = |tor: u32, port: u16| {
+        let mut template =
+            [&NEXT_SWITCH[..], &mac, &ETHERTYPE.to_be_bytes(), &tor.to_be_bytes()[1..]].concat();
+        template.resize(PROBE_BYTES, 0);
+        Generator { trigger, packets: 1, port: port.into(), header: false, template }
+    };
+    if choice.place_of(PROBES.name) == 0 {
+        return vec![(1, probe(tor, GENERATOR_PORT))];
+    }
+    let (up, _) = tiers.ports(topology, switch);
+    let others = (1..=tiers.tors().len() as u32).filter(|other| *other != tor);
+    let probes = others.flat_map(|other| up.iter().map(move |port| (other, *port)));
+    // In two rounds: that the best port has become busier is known only after its own probe.
+    let rounds = [(); 2].iter().flat_map(|()| probes.clone());
+    (1..).zip(rounds.map(|(other, port)| probe(other, port))).collect()
 }
 
 #[cfg(test)]
@@ -126,16 +146,38 @@ mod tests {
     use pointsman_topology::reader::{Problems, Table};
     use pointsman_topology::{LeafSpine, Line};
 
-    fn period(leaves: u32, bits_per_s: u64, settings: &str) -> f64 {
+    fn network(leaves: u32, bits_per_s: u64) -> Topology {
         let fabric_line = Line { bits_per_s, ..Line::default() };
         let host_line = Line { bits_per_s: 1_000_000, ..Line::default() };
         let network = LeafSpine { leaves, spines: 2, hosts_per_leaf: 2, host_line, fabric_line };
+        network.build().expect("a network")
+    }
+
+    fn choice(settings: &str) -> Choice {
         let text = format!("name = \"hula\"\n{settings}");
         let mut problems = Problems::new("test", &text);
         let document = problems.parse().expect("TOML");
         let choice = Choice::read(Table::top(&document), &mut problems).expect("a scheme");
         assert_eq!(problems.count(), 0, "{text}");
-        period_us(&network.build().expect("a network"), &choice)
+        choice
+    }
+
+    fn period(leaves: u32, bits_per_s: u64, settings: &str) -> f64 {
+        period_us(&network(leaves, bits_per_s), &choice(settings))
+    }
+
+    #[test]
+    fn own_probes_are_of_all_others_through_all_uplinks() {
+        let topology = network(3, 1_000_000_000);
+        let probes = |choice: &Choice, switch| -> Vec<(u32, u8)> {
+            let made = generators(&topology, SwitchId(switch), choice);
+            made.iter().map(|(_, g)| (g.port, g.template[16])).collect()
+        };
+        assert_eq!(probes(&choice(""), 1), [(0, 2)]);
+        let own = choice("probes = \"own\"");
+        let round = [(3, 1), (4, 1), (3, 3), (4, 3)];
+        assert_eq!(probes(&own, 1), [round, round].concat());
+        assert_eq!(probes(&own, 3), [], "a spine");
     }
 
     #[test]

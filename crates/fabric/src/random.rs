@@ -1,6 +1,6 @@
 //! Paths at random: for each flowlet (LetFlow), or for each packet.
 
-use crate::paths::{ECN, GAP, HASH, HOLD, Tables, routing, ticks};
+use crate::paths::{ECN, GAP, HASH, HOLD, MAXIMUM_PATHS, Tables, routing, ticks};
 use crate::scheme::{Scheme, no_generators, one_queue};
 
 /// Each flowlet takes a random path. LetFlow (NSDI 2017) recommends gaps of several round-trip times.
@@ -8,7 +8,7 @@ pub const LETFLOW: Scheme = Scheme {
     name: "letflow",
     says: "each flowlet takes a random one of the shortest paths",
     program: include_str!("../../../p4/programs/letflow/main.p4"),
-    settings: &[ECN, HASH, GAP, HOLD],
+    settings: &[ECN, HASH, GAP, HOLD, MAXIMUM_PATHS],
     climbs: false,
     ordered: &[],
     instead: &[],
@@ -29,7 +29,7 @@ pub const SPRAY: Scheme = Scheme {
     name: "spray",
     says: "each packet takes a random one of the shortest paths",
     program: include_str!("../../../p4/programs/spray/main.p4"),
-    settings: &[ECN, HASH, HOLD],
+    settings: &[ECN, HASH, HOLD, MAXIMUM_PATHS],
     climbs: false,
     ordered: &[],
     instead: &[],

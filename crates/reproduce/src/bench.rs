@@ -62,9 +62,7 @@ pub struct Bench {
     pub coming: Coming,
     /// Where experiments run.
     pub place: Where,
-    /// Whether networks have the settings of the papers instead of tuned ones.
-    pub published: bool,
-    /// The settings of racks that are the papers'.
+    /// The settings that are the papers'.
     pub factors: Vec<Factor>,
     /// Those that a figure depends on.
     asked: Mutex<BTreeSet<Factor>>,
@@ -117,7 +115,6 @@ impl Bench {
             shard: None,
             coming,
             place,
-            published: false,
             factors: Vec::new(),
             asked: Mutex::default(),
             network_seeds: Vec::new(),
@@ -139,21 +136,20 @@ impl Bench {
         self.place == Where::Lab
     }
 
-    /// Whether a setting of racks is the paper's.
+    /// Whether a setting is the paper's.
     pub fn as_published(&self, factor: Factor) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(factor);
-        let text = !matches!(factor, Factor::Pause | Factor::Interval);
-        let all = text && self.factors.contains(&Factor::All);
+        let all = factor.in_all() && self.factors.contains(&Factor::All);
         all || self.factors.contains(&factor)
     }
 
-    /// Settings of racks that were to be the paper's, and that no figure so far depends on.
+    /// Settings that were to be the paper's, and that no figure so far depends on.
     pub fn without_effect(&self) -> Vec<Factor> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         self.factors.iter().filter(|f| **f != Factor::All && !asked.contains(f)).copied().collect()
     }
 
-    /// One of two, by whether a setting of racks is the paper's.
+    /// One of two, by whether a setting is the paper's.
     pub fn pick<T>(&self, factor: Factor, published: T, ours: T) -> T {
         if self.as_published(factor) { published } else { ours }
     }

@@ -133,8 +133,6 @@ pub(crate) enum ChooseError {
     NotKept(&'static str),
     /// The figure has no settings as published.
     NotPublished(&'static str),
-    /// The figure has its settings as published all together.
-    AllPublished(&'static str),
 }
 
 impl fmt::Display for ChooseError {
@@ -157,10 +155,6 @@ impl fmt::Display for ChooseError {
             ChooseError::NotPublished(id) => {
                 write!(f, "{id} has no settings as published: omit --as-published")
             }
-            ChooseError::AllPublished(id) => write!(
-                f,
-                "{id}: the settings of networks are as published or not, all together: write --as-published without a list"
-            ),
         }
     }
 }

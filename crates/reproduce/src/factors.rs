@@ -10,10 +10,10 @@ pub enum Coming {
     NearConstant,
 }
 
-/// A setting of racks in which the papers' systems differ from ours.
+/// A setting in which the papers' systems differ from ours. From `settings` on they are those of the P4TE paper's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Factor {
-    /// All but `pause` and `interval`: as in the text and, where it says nothing, as in the published programs.
+    /// As in the text and, where it says nothing, as in the published programs: all but `pause` and `interval`, and of networks `settings`.
     All,
     /// Arrivals as the published clients send them: nearly even.
     Arrivals,
@@ -41,9 +41,29 @@ pub enum Factor {
     Lookup,
     /// Figure 6.8: P4Wise's table is emptied when the second SmartNIC is added.
     Reset,
+    /// Schemes with the settings of the paper's section 7, in place of tuned ones.
+    Settings,
+    /// Hosts start flows for 171 s, and offer what the published ones did: up to 1.6 times what the uplinks carry, web search at "80 %".
+    Load,
+    /// Queues of 4 packets to hosts and 2 to switches (HULA: 20 and 10), not 8 and 4.
+    Depths,
+    /// ECMP uses two of a leaf's four uplinks, as the published counters show.
+    Paths,
+    /// HULA without probes: every 0.75 s each leaf chooses by the packets of its own ports, for all packets.
+    Counters,
+    /// Switches of HULA and P4TE set no ECN marks.
+    Marks,
+    /// No acknowledgment for rate adaptation reaches a host.
+    Facks,
 }
 
 impl Factor {
+    /// Whether [`Factor::All`] has it: the text does not contradict it.
+    pub fn in_all(self) -> bool {
+        use Factor::{Counters, Depths, Facks, Interval, Load, Marks, Paths, Pause};
+        !matches!(self, Pause | Interval | Load | Depths | Paths | Counters | Marks | Facks)
+    }
+
     /// As the command line has it.
     pub fn name(self) -> &'static str {
         match self {
@@ -60,6 +80,13 @@ impl Factor {
             Factor::Learner => "learner",
             Factor::Lookup => "lookup",
             Factor::Reset => "reset",
+            Factor::Settings => "settings",
+            Factor::Load => "load",
+            Factor::Depths => "depths",
+            Factor::Paths => "paths",
+            Factor::Counters => "counters",
+            Factor::Marks => "marks",
+            Factor::Facks => "facks",
         }
     }
 }

@@ -72,7 +72,7 @@ pub struct Args {
     /// Arrival process of figures that do not specify one [default: poisson; with --as-published near-constant].
     #[arg(long, value_enum)]
     arrivals: Option<Coming>,
-    /// Settings as published: all of them, or of racks those listed, to see what each one changes. Figures of networks: all or none.
+    /// Settings as published: all of them, or those listed, to see what each one changes.
     #[arg(long, value_enum, value_name = "SETTINGS", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "all")]
     as_published: Vec<Factor>,
     /// Keep the results of each simulation of a network in this file; those in it are not simulated again.
@@ -198,9 +198,6 @@ fn check_published(args: &Args, wanted: &[(&Figure, Run)]) -> Result<(), ChooseE
         if !network && !PUBLISHED.contains(&figure.id) {
             return Err(ChooseError::NotPublished(figure.id));
         }
-        if network && args.as_published != [Factor::All] {
-            return Err(ChooseError::AllPublished(figure.id));
-        }
     }
     Ok(())
 }
@@ -240,8 +237,7 @@ fn bench(args: &Args, seeds: u64) -> Result<Bench, Box<dyn Error>> {
     let coming = bench.pick(Factor::Arrivals, Coming::NearConstant, Coming::Poisson);
     bench.coming = args.arrivals.unwrap_or(coming);
     (bench.full, bench.shard) = (args.full, args.shard);
-    let published = args.as_published.contains(&Factor::All);
-    (bench.published, bench.kept) = (published || !fabric::is_tuned(), args.keep.clone());
+    bench.kept.clone_from(&args.keep);
     Ok(bench)
 }
 
@@ -262,10 +258,7 @@ fn finished<'a>(
     origin: &Origin,
     seeds: u64,
 ) -> Result<Finished<'a>, Box<dyn Error>> {
-    let published = match figure.place {
-        Place::Network(_) => bench.published,
-        _ => args.as_published.contains(&Factor::All),
-    };
+    let published = args.as_published.contains(&Factor::All);
     let settings = bench.factors.iter().map(|f| f.name()).collect();
     let judged = figure.judge(&found)?;
     let used = if of_networks(figure) { network_seeds(args, figure) } else { seeds };

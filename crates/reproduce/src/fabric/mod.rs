@@ -5,16 +5,17 @@ mod claims;
 mod examples;
 pub mod fair;
 mod hardware;
+mod published;
 mod run;
 mod tune;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Factor};
 use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Curve, Figure, Found, Place, Point, Quantity, ratios};
 use crate::papers;
 use run::{Class, Runs, Scheme, Workload};
 use serde_json::Value;
-pub use tune::{Tuned, is_tuned, tune};
+pub use tune::{Tuned, tune};
 
 const LOADS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
 /// The baselines, P4TE last. The paper's ECMP hashes flowlets: that is `letflow`.
@@ -150,12 +151,28 @@ pub const FIGURES: &[Figure] = &[
 ];
 
 fn schemes(bench: &Bench) -> Result<Vec<Scheme>, ExperimentError> {
-    if bench.published { Ok(run::published()) } else { Tuned::Paper.tuning().tuned(&bench.network_seeds) }
+    let tuned = || Tuned::Paper.tuning().tuned(&bench.network_seeds);
+    if bench.as_published(Factor::Settings) { Ok(published::schemes()) } else { tuned() }
 }
 
 /// By scheme, then load.
 fn runs(bench: &Bench, workload: Workload) -> Result<Vec<Vec<Runs>>, Failed> {
-    run::simulate(bench, &workload.base(), &schemes(bench)?, &LOADS, &bench.network_seeds)
+    fly(bench, workload, &schemes(bench)?, &LOADS)
+}
+
+/// Simulates a workload under each scheme at each load (none: as the scenario has it): by scheme, then load, the results of each seed.
+fn fly(
+    bench: &Bench,
+    workload: Workload,
+    schemes: &[Scheme],
+    loads: &[f64],
+) -> Result<Vec<Vec<Runs>>, Failed> {
+    let loads: Vec<f64> = loads.iter().map(|load| published::offered(bench, workload, *load)).collect();
+    let one = |scheme: &Scheme| {
+        let (base, scheme) = published::arm(bench, workload, scheme.clone());
+        Ok(run::simulate(bench, &base, &[scheme], &loads, &bench.network_seeds)?.remove(0))
+    };
+    schemes.iter().map(one).collect()
 }
 
 /// Samples of each scheme at each place of an axis.
@@ -228,7 +245,7 @@ const LIMITS: [(&str, f64); 2] = [("green_percent", 75.0), ("red_percent", 95.0)
 /// P4TE without and with its rate adaptation.
 fn adaptation(bench: &Bench) -> Result<Found, Failed> {
     let mut with = schemes(bench)?.swap_remove(P4TE);
-    if !bench.published {
+    if !bench.as_published(Factor::Settings) {
         with = LIMITS.iter().fold(with, |scheme, (setting, percent)| scheme.with(setting, *percent));
     }
     let pair = [with.clone().with("rate_control", "none"), with];
@@ -236,7 +253,7 @@ fn adaptation(bench: &Bench) -> Result<Found, Failed> {
     for (workload, name, paper) in
         [(Workload::WebSearch, "web search", "search"), (Workload::DataMining, "data mining", "mining")]
     {
-        let runs = run::simulate(bench, &workload.base(), &pair, &LOADS, &bench.network_seeds)?;
+        let runs = fly(bench, workload, &pair, &LOADS)?;
         for claim in claims::ADAPTATION_LESS.iter().filter(|claim| claim.workload == workload) {
             let at = LOADS.iter().position(|load| *load == claim.load).unwrap_or(0);
             let [without, with] = [&runs[0][at], &runs[1][at]];
@@ -289,7 +306,7 @@ fn uplinks(bench: &Bench) -> Result<Found, Failed> {
 }
 
 fn incast(bench: &Bench) -> Result<Found, Failed> {
-    let runs = run::simulate(bench, &Workload::Incast.base(), &schemes(bench)?, &[], &bench.network_seeds)?;
+    let runs = fly(bench, Workload::Incast, &schemes(bench)?, &[])?;
     let of = |scheme: usize| runs[scheme][0].clone();
     let gain = |scheme, class| run::saved_percent(&of(scheme), &of(P4TE), |r| mean_fct(r, class));
     let mut found = Found::default();
@@ -313,11 +330,11 @@ fn incast(bench: &Bench) -> Result<Found, Failed> {
 }
 
 fn gaps(bench: &Bench) -> Result<Found, Failed> {
-    let marks = ("ecn_kib", 2.0 * run::PACKET_KIB);
+    let marks = ("ecn_kib", 2.0 * published::PACKET_KIB);
     let axis = claims::GAPS_MS.map(f64::from);
     let schemes: Vec<Scheme> =
         axis.iter().map(|ms| Scheme::new("letflow", &[marks, ("gap_us", 1e3 * ms)])).collect();
-    let runs = run::simulate(bench, &Workload::WebSearch.base(), &schemes, &[0.8], &bench.network_seeds)?;
+    let runs = fly(bench, Workload::WebSearch, &schemes, &[0.8])?;
     let all: Vec<Runs> = runs.into_iter().flatten().collect();
     let mean = |r: &[Value]| mean_fct(r, Class::All);
     let points = axis.iter().zip(&all).map(|(x, r)| Point::new(*x, mean(r)));

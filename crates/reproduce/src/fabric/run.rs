@@ -52,6 +52,24 @@ pub struct Base {
     pub text: String,
 }
 
+impl Base {
+    /// With another number in one of its tables.
+    #[must_use]
+    pub fn with(mut self, path: &[&str], number: f64) -> Self {
+        let mut document: toml::Table = self.text.parse().expect("scenarios of ours are TOML");
+        let (name, tables) = path.split_last().expect("a path");
+        let table = tables.iter().fold(&mut document, |table, name| {
+            table.get_mut(*name).and_then(toml::Value::as_table_mut).expect("it has these tables")
+        });
+        assert!(
+            table.insert((*name).to_string(), number.into()).is_some(),
+            "{path:?} is a number of this scenario"
+        );
+        self.text = toml::to_string(&document).expect("it was TOML");
+        self
+    }
+}
+
 /// A scheme and those of its settings that are not the default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scheme {
@@ -82,42 +100,6 @@ impl Scheme {
         }
         text + " }"
     }
-}
-
-/// A packet of 1,500 bytes, in KiB.
-pub const PACKET_KIB: f64 = 1500.0 / 1024.0;
-
-/// The schemes as section 7 has them: 40 ms between flowlets, ranges of two packets of queue, meters at 90 and 100 %, marks from
-/// two packets on (the published code), an action on a flow's rate for 5,000 bytes of it (the published code). HULA probes once a
-/// round-trip time.
-pub fn published() -> Vec<Scheme> {
-    let (gap, marks) = (("gap_us", 40_000.0), ("ecn_kib", 2.0 * PACKET_KIB));
-    let two = 2.0 * PACKET_KIB;
-    vec![
-        Scheme::new("ecmp", &[marks]),
-        Scheme::new("letflow", &[marks, gap]),
-        Scheme::new("hula", &[marks, gap, ("probe_period_us", 70_000.0)]),
-        Scheme::new(
-            "p4te",
-            &[
-                marks,
-                gap,
-                ("delta_kib", two),
-                ("range_kib", two),
-                ("green_percent", 90.0),
-                ("red_percent", 100.0),
-                ("burst_kib", two),
-                // The paper has none.
-                ("tick_kib", 0.0),
-                ("large_percent", 10.0),
-                ("spacing_kib", 5000.0 / 1024.0),
-                // Of `clamp`, which the paper does not have: about the product of rate and round-trip time.
-                ("clamp_kib", 4.0 * PACKET_KIB),
-                ("clamp_us", 500_000.0),
-            ],
-        )
-        .with("rate_control", "fack"),
-    ]
 }
 
 /// The runs of a scheme at a load.
@@ -156,7 +138,7 @@ pub fn simulate(
 }
 
 /// The scenario with this scheme and load.
-fn scenario(
+pub(super) fn scenario(
     base: &Base,
     scheme: &Scheme,
     load: Option<f64>,
@@ -239,6 +221,7 @@ fn deviation(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::published::schemes as published;
     use serde_json::json;
 
     #[test]

@@ -4,7 +4,8 @@
 //! the one is kept with the least slowdown: the mean over all flows, workloads, loads and seeds of the tuning.
 
 use super::fair;
-use super::run::{Base, Class, PACKET_KIB, Scheme, Workload, of_class, published, simulate};
+use super::published::{self, PACKET_KIB};
+use super::run::{Base, Class, Scheme, Workload, of_class, simulate};
 use crate::bench::Bench;
 use crate::error::{ExperimentError, Failed};
 use Level::{Name, Number};
@@ -72,7 +73,7 @@ impl Tuned {
 static PAPER: Tuning = Tuning {
     file: "tuned.json",
     text: include_str!("tuned.json"),
-    schemes: published,
+    schemes: published::schemes,
     grid: GRID,
     places: || vec![Workload::WebSearch.base(), Workload::DataMining.base()],
     loads: &[0.6],
@@ -146,16 +147,6 @@ fn slowdown(bench: &Bench, tuning: &Tuning, scheme: &Scheme) -> Result<f64, Fail
     Ok(mean(&samples).mean)
 }
 
-/// Whether [`tune`] has written `tuned.json`. Until then the schemes have the paper's settings.
-pub fn is_tuned() -> bool {
-    tried(PAPER.text)
-}
-
-fn tried(text: &str) -> bool {
-    let file: Value = serde_json::from_str(text).unwrap_or_default();
-    file["tried"].as_array().is_some_and(|tried| !tried.is_empty())
-}
-
 impl Tuning {
     /// The tuned schemes.
     ///
@@ -194,7 +185,6 @@ mod tests {
         let text = json!({"seeds": PAPER.seeds, "schemes": settings, "tried": [1]}).to_string();
         let tuned = PAPER.read(&text, &(1..=20).collect::<Vec<_>>()).expect("other seeds");
         assert_eq!((tuned.len(), &tuned[1].settings["gap_us"]), (4, &json!(1)));
-        assert!(tried(&text) && !tried("{}"));
         let error = PAPER.read(&text, &[999, 1000, 1001]).expect_err("the third has tuned").to_string();
         assert!(error.contains("seed 1001") && error.contains("--seed"), "{error}");
         assert!(PAPER.read("{}", &[1]).is_err_and(|e| e.to_string().contains("settings of ecmp")));
