@@ -1,7 +1,8 @@
 //! The rack description, its agents' keys and the API's tokens, as files; `pointsman keys` creates keys and a first token.
 
 use crate::controller::files::{FileError, replace};
-use pointsman_balance::trust::{KeyFileError, LastKey, ReportKeys, Trust};
+use pointsman_balance::config::{KeyFileError, LastKey};
+use pointsman_balance::trust::{ReportKeys, Trust};
 use pointsman_balance::{ConfigErrors, Rack};
 use pointsman_console::say;
 use std::error::Error;

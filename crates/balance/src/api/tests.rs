@@ -558,7 +558,7 @@ fn a_learner_and_an_operator() {
         [0, 1].map(|i| if devices[i].enabled { devices[i].weight } else { 0 })
     };
     let of = |cpu, accelerator| {
-        let class = crate::learn::Class { name: "like-s1".into(), servers: vec![1, 2], learns: true };
+        let class = crate::config::Class { name: "like-s1".into(), servers: vec![1, 2], learns: true };
         let weights = pointsman_decide::Weights { cpu, accelerator };
         crate::learn::ServiceWeights(vec![crate::learn::ClassWeights { class, weights }])
     };

@@ -4,9 +4,9 @@
 use super::{ConfigErrors, Rack, Route, Threshold};
 use crate::blocks::{Counting, Metric, Servers, Ties, Tuning};
 use crate::config::AgentSettings;
-use crate::learn::{Bounds, LearnerKind, Parameters, Settings};
 use crate::mcdm::promethee::Goal;
 use crate::types::{DeviceKind, Mac, Policy, Prefix, Protocol};
+use pointsman_decide::{Bounds, LearnerKind, Parameters, Settings};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,10 +1,11 @@
 //! `[learn]`: a learner that sets the weights of a service while the rack runs.
 
+use super::classes::{MAX_CLASSES, classes};
 use super::read::RawServer;
 use super::reader::{At, Place, Problems, Table};
 use super::{Service, Switch};
-use crate::learn::{self, LearnerKind, MAX_CLASSES, Settings, classes};
 use crate::types::{DeviceKind, Policy};
+use pointsman_decide::{LearnerKind, Settings, read_settings};
 use std::time::Duration;
 
 /// A learner that sets a service's weights.
@@ -66,7 +67,7 @@ fn clients(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<ClientsS
 /// Reads `[learn]`.
 pub(super) fn learn(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawLearn> {
     let service = t.text::<String>("service", "write the name of a service", problems);
-    let settings = learn::read_settings(&mut t, problems);
+    let settings = read_settings(&mut t, problems);
     let table = t.text::<String>("table", "write the path of a file", problems);
     let most = settings.as_ref().map_or(255, |s| s.parameters.max_weight);
     let first_weight = t.integer("first_weight", 0, most.into(), problems).map(|w| w.value as u32);

@@ -11,8 +11,8 @@
 //! as many of them as the guard's `hold`, the fallback weights take over, step by step, until data is available again.
 
 use super::classes::configured;
-use super::{Class, ClassWeights, ClientsError, DriverError, ServiceWeights, Telemetry};
-use crate::config::{LearnConfig, Rack};
+use super::{ClassWeights, ClientsError, DriverError, ServiceWeights, Telemetry};
+use crate::config::{Class, LearnConfig, Rack};
 use crate::controller::{Controllers, Status};
 use crate::types::DeviceNumber;
 use pointsman_control::RpcError;

@@ -8,10 +8,7 @@ pub mod driver;
 mod error;
 mod remote;
 
-pub use classes::{
-    Class, ClassWeights, ClassesError, MAX_CLASSES, ServiceWeights, alike, classes, of_classes,
-};
+pub use classes::{ClassWeights, ClassesError, ServiceWeights, of_classes};
 pub use driver::{Clients, Decision, Driver, Standing, State};
 pub use error::{ClientsError, DriverError};
-pub(crate) use pointsman_decide::{Bounds, LearnerKind, Parameters, Settings, read_settings};
 pub use remote::{Telemetry, with_service_weights, with_weights, with_weights_of};

@@ -3,11 +3,12 @@
 
 use super::files::{self, FileError};
 use super::query::query;
-use pointsman_balance::config::{ClientsSource, LearnConfig};
+use crate::metrics::controller::Report;
+use pointsman_balance::config::{Class, ClientsSource, LearnConfig};
 use pointsman_balance::controller::{Controllers, Program, Request};
 use pointsman_balance::learn::driver::{Input, Output, Situation};
 use pointsman_balance::learn::{
-    Class, Clients, ClientsError, Decision, Driver, DriverError, ServiceWeights, Standing, State, of_classes,
+    Clients, ClientsError, Decision, Driver, DriverError, ServiceWeights, of_classes,
 };
 use pointsman_balance::{DeviceNumber, Rack};
 use pointsman_control::RpcError;
@@ -309,20 +310,6 @@ impl Learner {
             skipped: r.driver.skipped(),
         })
     }
-}
-
-/// State of a learner, for metrics.
-pub struct Report<'a> {
-    /// Of which service.
-    pub service: &'a str,
-    /// Its name.
-    pub learner: &'static str,
-    /// Its state.
-    pub state: State,
-    /// Class by class.
-    pub classes: Vec<Standing<'a>>,
-    /// Intervals without a decision.
-    pub skipped: u64,
 }
 
 fn save(r: &Running) -> Result<(), FileError> {

@@ -27,7 +27,7 @@ use crate::switch::tls::{self, TlsError};
 use console::Console;
 use files::FileError;
 use flags::GroupArgs;
-pub use learner::{Answer, Report};
+pub use learner::Answer;
 use learner::{KeptError, random_seed};
 use lists::Lists;
 use pointsman_balance::Rack;

@@ -1,7 +1,6 @@
 //! Metrics of the controller: its state and the switch's, requests to it, and names for the switch's numbers.
 
 use super::{Labels, Page, device, labelled, one};
-use crate::controller::Report;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Change, Files, Group, History, Outcome};
 use pointsman_balance::controller::{Controller, Controllers, Event, Leader, Status, Unavailable};
@@ -105,6 +104,20 @@ fn names(rack: &Rack, controller: &Controllers, page: &mut Page) {
         "Name and policy of a service by its number in the switch; 1.",
         services,
     );
+}
+
+/// State of a learner, for metrics.
+pub struct Report<'a> {
+    /// Of which service.
+    pub service: &'a str,
+    /// Its name.
+    pub learner: &'static str,
+    /// Its state.
+    pub state: State,
+    /// Class by class.
+    pub classes: Vec<Standing<'a>>,
+    /// Intervals without a decision.
+    pub skipped: u64,
 }
 
 /// The labels of a learner's value.

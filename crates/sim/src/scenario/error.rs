@@ -2,8 +2,8 @@
 
 use crate::world::prometheus::SERIES;
 use pointsman_balance::Policy;
+use pointsman_balance::config::MAX_CLASSES;
 use pointsman_balance::config::SettingsError;
-use pointsman_balance::learn::MAX_CLASSES;
 use std::fmt;
 
 /// Why a rack has nothing to learn.
