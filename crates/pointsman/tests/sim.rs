@@ -167,6 +167,17 @@ fn arrivals_from_a_capture() {
     assert_no_panic(&bad);
 }
 
+#[test]
+fn scenarios_of_the_repository_are_read() {
+    let mut names: Vec<_> = std::fs::read_dir(file("scenarios")).expect("it is there").flatten().collect();
+    names.retain(|entry| entry.path().extension().is_some_and(|e| e == "toml"));
+    assert!(names.len() > 20, "{names:?}");
+    for entry in names {
+        let checked = run(&["sim", &entry.path().to_string_lossy(), "--check"]);
+        assert_eq!(checked.code, Some(0), "{checked:?}");
+    }
+}
+
 /// A sweep split over several machines, one of which is interrupted and resumed: together their files equal one machine's.
 #[test]
 fn shards_and_interruptions() {
