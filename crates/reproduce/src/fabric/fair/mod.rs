@@ -58,7 +58,11 @@ pub const GRID: Grid = &[
     ("hula", "gap_us", &[Number(30.0), Number(50.0), Number(100.0), Number(300.0)]),
     ("hula", "probe_period_us", &[Number(25.0), Number(50.0), Number(100.0), Number(200.0)]),
     ("conga", "gap_us", &[Number(10.0), Number(30.0), Number(50.0), Number(100.0)]),
-    ("conga", "tau_us", &[Number(16.0), Number(50.0), Number(160.0), Number(500.0), Number(2000.0)]),
+    (
+        "conga",
+        "tau_us",
+        &[Number(5.0), Number(16.0), Number(50.0), Number(160.0), Number(500.0), Number(2000.0)],
+    ),
     ("p4te", "tick_kib", &[Number(128.0), Number(512.0), Number(2048.0), Number(8192.0)]),
     ("p4te", "gap_us", &[Number(10.0), Number(30.0), Number(100.0), Number(300.0)]),
     ("p4te", "range_kib", &[Number(8.0), Number(16.0), Number(64.0)]),
