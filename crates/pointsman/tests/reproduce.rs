@@ -119,7 +119,8 @@ fn the_list_and_mistakes() {
     check(&["table-5.4"], "add --in lab");
     check(&["goal-capacity", "--as-published"], "has no settings as published");
     check(&["fig-5.7", "--as-published", "--in", "lab"], "omit --in lab");
-    check(&["p4te-fig-9", "--as-published=ties"], "without a list");
+    check(&["p4te-fig-9", "--as-published=paths,ties"], "`ties` is a setting of racks");
+    check(&["fig-5.7", "--as-published=paths"], "`paths` is a setting of the P4TE paper's network");
     check(&["fig-5.7", "--as-published=tie"], "possible values");
     check(&["fabric-cdf", "--as-published"], "has no settings as published");
     check(&["fabric-cdf", "--in", "lab"], "omit --in lab");

@@ -133,6 +133,8 @@ pub(crate) enum ChooseError {
     NotKept(&'static str),
     /// The figure has no settings as published.
     NotPublished(&'static str),
+    /// A setting as published is about racks, or if so about networks, of which there are no figures.
+    OfNoFigure(&'static str, bool),
 }
 
 impl fmt::Display for ChooseError {
@@ -154,6 +156,13 @@ impl fmt::Display for ChooseError {
             ),
             ChooseError::NotPublished(id) => {
                 write!(f, "{id} has no settings as published: omit --as-published")
+            }
+            ChooseError::OfNoFigure(setting, networks) => {
+                let what = if *networks { "the P4TE paper's network" } else { "racks" };
+                write!(
+                    f,
+                    "--as-published: `{setting}` is a setting of {what}, and none of these figures is: omit it"
+                )
             }
         }
     }

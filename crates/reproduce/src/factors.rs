@@ -58,6 +58,11 @@ pub enum Factor {
 }
 
 impl Factor {
+    /// Whether it is about the P4TE paper's network, not about racks.
+    pub fn of_networks(self) -> bool {
+        self >= Factor::Settings
+    }
+
     /// Whether [`Factor::All`] has it: the text does not contradict it.
     pub fn in_all(self) -> bool {
         use Factor::{Counters, Depths, Facks, Interval, Load, Marks, Paths, Pause};

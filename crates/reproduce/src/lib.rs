@@ -193,13 +193,15 @@ fn check_published(args: &Args, wanted: &[(&Figure, Run)]) -> Result<(), ChooseE
     if args.place == Where::Lab {
         return Err(ChooseError::PublishedInLab);
     }
-    for (figure, _) in wanted {
-        let network = matches!(figure.place, Place::Network(_));
-        if !network && !PUBLISHED.contains(&figure.id) {
-            return Err(ChooseError::NotPublished(figure.id));
-        }
+    let network = |figure: &Figure| matches!(figure.place, Place::Network(_));
+    if let Some((figure, _)) = wanted.iter().find(|(f, _)| !network(f) && !PUBLISHED.contains(&f.id)) {
+        return Err(ChooseError::NotPublished(figure.id));
     }
-    Ok(())
+    let of_none = |f: &&Factor| !wanted.iter().any(|(figure, _)| network(figure) == f.of_networks());
+    match args.as_published.iter().filter(|f| **f != Factor::All).find(of_none) {
+        Some(factor) => Err(ChooseError::OfNoFigure(factor.name(), factor.of_networks())),
+        None => Ok(()),
+    }
 }
 
 /// Whether a figure's simulations are those of networks, which can be kept and split.
