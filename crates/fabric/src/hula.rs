@@ -135,9 +135,10 @@ fn generators(topology: &Topology, switch: SwitchId, choice: &Choice) -> Vec<(u1
     let (up, _) = tiers.ports(topology, switch);
     let others = (1..=tiers.tors().len() as u32).filter(|other| *other != tor);
     let probes = others.flat_map(|other| up.iter().map(move |port| (other, *port)));
-    // In two rounds: that the best port has become busier is known only after its own probe.
+    // In two rounds: that the best port has become busier is known only after its own probe. If a huge network needs more generators than there are,
+    // the last ToRs have none, and routes decide.
     let rounds = [(); 2].iter().flat_map(|()| probes.clone());
-    (1..).zip(rounds.map(|(other, port)| probe(other, port))).collect()
+    (1..=u16::MAX).zip(rounds.map(|(other, port)| probe(other, port))).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub enum Coming {
 /// A setting in which the papers' systems differ from ours. From `settings` on they are those of the P4TE paper's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Factor {
-    /// As in the text and, where it says nothing, as in the published programs: all but `pause` and `interval`, and of networks `settings`.
+    /// As in the text and, where it says nothing, as in the published programs: all but `pause` and `interval`, and of networks `settings` and `ticks`.
     All,
     /// Arrivals as the published clients send them: nearly even.
     Arrivals,
@@ -43,6 +43,8 @@ pub enum Factor {
     Reset,
     /// Schemes with the settings of the paper's section 7, in place of tuned ones.
     Settings,
+    /// P4TE without ticks: a busy port is found idle by traffic only.
+    Ticks,
     /// Hosts start flows for 171 s, and offer what the published ones did: up to 1.6 times what the uplinks carry, web search at "80 %".
     Load,
     /// Queues of 4 packets to hosts and 2 to switches (HULA: 20 and 10), not 8 and 4.
@@ -86,6 +88,7 @@ impl Factor {
             Factor::Lookup => "lookup",
             Factor::Reset => "reset",
             Factor::Settings => "settings",
+            Factor::Ticks => "ticks",
             Factor::Load => "load",
             Factor::Depths => "depths",
             Factor::Paths => "paths",

@@ -75,6 +75,10 @@ pub fn arm(bench: &Bench, workload: Workload, mut scheme: Scheme) -> (Base, Sche
     if bench.as_published(Factor::Facks) && scheme.name == "p4te" {
         scheme = scheme.with("rate_control", "none");
     }
+    let (settings, ticks) = (bench.as_published(Factor::Settings), bench.as_published(Factor::Ticks));
+    if scheme.name == "p4te" && (settings || ticks) {
+        scheme = scheme.with("tick_kib", if ticks { 0.0 } else { 2.0 * PACKET_KIB });
+    }
     (base, scheme)
 }
 
@@ -114,6 +118,7 @@ mod tests {
                 (Factor::Counters, [false, false, true, false]),
                 (Factor::Marks, [false, false, true, true]),
                 (Factor::Facks, [false, false, false, true]),
+                (Factor::Settings, [false, false, false, true]),
                 (Factor::Depths, [true; 4]),
                 (Factor::Load, [workload != Incast; 4]),
             ] {
