@@ -13,7 +13,7 @@ pub enum Coming {
 /// A setting in which the papers' systems differ from ours. From `settings` on they are those of the P4TE paper's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Factor {
-    /// As in the text and, where it says nothing, as in the published programs: all but `pause` and `interval`, and of networks `settings` and `ticks`.
+    /// As in the text and, where it says nothing, as in the published programs: all but `pause` and `interval`; of networks `settings` and `ticks` alone.
     All,
     /// Arrivals as the published clients send them: nearly even.
     Arrivals,
@@ -51,7 +51,7 @@ pub enum Factor {
     Depths,
     /// ECMP uses two of a leaf's four uplinks, as the published counters show.
     Paths,
-    /// HULA without probes: every 0.75 s each leaf chooses by the packets of its own ports, for all packets.
+    /// HULA without probes: every 0.75 s each leaf chooses an uplink for all packets, by the load of its own uplinks.
     Counters,
     /// Switches of HULA and P4TE set no ECN marks.
     Marks,
