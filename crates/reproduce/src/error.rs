@@ -133,7 +133,7 @@ pub(crate) enum ChooseError {
     NotKept(&'static str),
     /// The figure has no settings as published.
     NotPublished(&'static str),
-    /// A setting as published is about racks, or if so about networks, of which there are no figures.
+    /// A setting as published concerns none of the figures: it is one of racks, or with `true` one of the P4TE paper's network.
     OfNoFigure(&'static str, bool),
 }
 
@@ -161,7 +161,7 @@ impl fmt::Display for ChooseError {
                 let what = if *networks { "the P4TE paper's network" } else { "racks" };
                 write!(
                     f,
-                    "--as-published: `{setting}` is a setting of {what}, and none of these figures is: omit it"
+                    "--as-published: `{setting}` is a setting of {what}, which none of these figures is about: omit it"
                 )
             }
         }

@@ -22,7 +22,7 @@ pub trait Pairs {
     /// Adds one for the requester's `peer`, whose packets come from this address; the first has the number `psn`. Returns its number.
     ///
     /// # Errors
-    /// No more queue pairs fit, or the address is not reachable.
+    /// The server has no room for another queue pair, or no path to the address.
     fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, Self::Error>;
 
     /// Ends one: whether it was there.

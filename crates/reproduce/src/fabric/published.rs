@@ -44,7 +44,7 @@ pub fn schemes() -> Vec<Scheme> {
 /// Microseconds between two choices of the published HULA, whose controller reads the counters of each leaf.
 const COUNTERS_US: f64 = 750_000.0;
 /// Uplinks of a leaf with nearly all of the published ECMP's traffic.
-const PATHS: f64 = 2.0;
+const PATHS: u32 = 2;
 /// Seconds for which the published clients start flows.
 const STARTS_S: f64 = 171.0;
 
@@ -65,7 +65,7 @@ pub fn arm(bench: &Bench, workload: Workload, mut scheme: Scheme) -> (Base, Sche
         scheme = scheme.with("ecn_kib", 0.0);
     }
     if bench.as_published(Factor::Paths) && matches!(scheme.name, "ecmp" | "letflow") {
-        scheme = scheme.with("maximum_paths", PATHS as u32);
+        scheme = scheme.with("maximum_paths", PATHS);
     }
     if bench.as_published(Factor::Counters) && hula {
         let own = scheme.with("probes", "own").with("probe_period_us", COUNTERS_US);
